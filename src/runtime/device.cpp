@@ -1,0 +1,185 @@
+#include "monotile/device.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+
+#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/kernels.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace monotile {
+namespace {
+
+struct KindName {
+  DeviceKind kind;
+  std::string_view name;
+};
+constexpr KindName kKinds[] = {{DeviceKind::cpu, "cpu"},
+                               {DeviceKind::cuda, "cuda"},
+                               {DeviceKind::hip, "hip"},
+                               {DeviceKind::opencl, "opencl"},
+                               {DeviceKind::emulated, "emulated"}};
+
+// Emulated devices are the same on every machine, so that plans made for them are too. Sizes as on sm_90 and gfx942.
+constexpr int kEmulatedUnits = 8;
+constexpr size_t kEmulatedShared32 = 227 * 1024;
+constexpr size_t kEmulatedShared64 = 64 * 1024;
+// On a CPU scratch is ordinary memory that grows as needed; this bound only stops absurd plans.
+constexpr size_t kCpuScratch = size_t{16} << 20;
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+size_t system_value(int name) {
+  const long value = sysconf(name);
+  return value > 0 ? static_cast<size_t>(value) : 0;
+}
+
+bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#else
+  return false;
+#endif
+}
+
+struct Found {
+  std::vector<DeviceInfo> devices;
+  std::vector<std::string> absent;
+};
+
+DeviceInfo describe_cpu(std::vector<std::string>& notes) {
+  DeviceInfo info;
+  info.device = {};
+  info.name = cpu_name();
+  info.architecture = has_avx2() ? "avx2" : "plain";
+  info.path = has_avx2() ? "cpu_avx2" : "cpu_plain";
+  if (const char* forced = std::getenv("MONOTILE_CPU_PATH"); forced != nullptr && *forced != '\0') {
+    const std::string_view wanted = forced;
+    if (wanted == "plain") {
+      info.path = "cpu_plain";
+    } else if (wanted != "auto" && "cpu_" + std::string(wanted) != info.path) {
+      notes.push_back("cpu: MONOTILE_CPU_PATH: \"" + std::string(wanted) + "\"; allowed: auto, plain" + (has_avx2() ? ", avx2" : "") + "; ignored");
+    }
+  }
+  info.units = cpu_threads();
+  info.wave = 1;
+  info.memory_bytes = system_value(_SC_PHYS_PAGES) * system_value(_SC_PAGESIZE);
+  info.l2_bytes = system_value(_SC_LEVEL2_CACHE_SIZE);
+  info.shared_bytes = kCpuScratch;
+  return info;
+}
+
+DeviceInfo describe_emulated(int wave) {
+  DeviceInfo info;
+  info.device = {DeviceKind::emulated, static_cast<int16_t>(wave)};
+  info.name = "GPU emulated on the CPU, " + std::to_string(wave) + " lanes";
+  info.path = info.architecture = "emulated" + std::to_string(wave);
+  info.units = kEmulatedUnits;
+  info.wave = wave;
+  info.memory_bytes = system_value(_SC_PHYS_PAGES) * system_value(_SC_PAGESIZE);
+  info.l2_bytes = size_t{4} << 20;
+  info.shared_bytes = wave == 32 ? kEmulatedShared32 : kEmulatedShared64;
+  return info;
+}
+
+Found& found() {
+  static Found result = [] {
+    Found all;
+    all.devices.push_back(describe_cpu(all.absent));
+    cuda::Found gpus = cuda::find();
+    all.devices.insert(all.devices.end(), gpus.devices.begin(), gpus.devices.end());
+    all.absent.insert(all.absent.end(), gpus.absent.begin(), gpus.absent.end());
+    all.devices.push_back(describe_emulated(32));
+    all.devices.push_back(describe_emulated(64));
+    return all;
+  }();
+  return result;
+}
+
+}  // namespace
+
+std::string to_string(Device device) {
+  std::string text = "device kind " + std::to_string(static_cast<int>(device.kind));
+  for (const KindName& known : kKinds) {
+    if (known.kind == device.kind) text = known.name;
+  }
+  if (device.kind != DeviceKind::cpu || device.index != 0) text += ":" + std::to_string(device.index);
+  return text;
+}
+
+Device parse_device(std::string_view text) {
+  const auto refuse = [&]() {
+    throw Error(ErrorCode::invalid_argument,
+                "device: \"" + std::string(text) + "\"; allowed: cpu, cuda:N, hip:N, opencl:N, emulated:32, emulated:64");
+  };
+  const size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  Device device{DeviceKind::cpu, -1};
+  for (const KindName& known : kKinds) {
+    if (known.name == name) device = {known.kind, static_cast<int16_t>(known.kind == DeviceKind::emulated ? 32 : 0)};
+  }
+  if (device.index < 0) refuse();
+  if (colon != std::string_view::npos) {
+    const std::string_view digits = text.substr(colon + 1);
+    const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), device.index);
+    if (status != std::errc() || end != digits.data() + digits.size() || device.index < 0 || digits[0] == '-') refuse();
+  }
+  if (device.kind == DeviceKind::cpu && device.index != 0) refuse();
+  if (device.kind == DeviceKind::emulated && device.index != 32 && device.index != 64) refuse();
+  return device;
+}
+
+const std::vector<DeviceInfo>& devices() { return found().devices; }
+
+const std::vector<std::string>& absent_backends() { return found().absent; }
+
+void detail::note_cpu_threads(int n) { found().devices.front().units = n; }
+
+const DeviceInfo& device_info(Device device) {
+  for (const DeviceInfo& info : devices()) {
+    if (info.device == device) return info;
+  }
+  std::string present;
+  for (const DeviceInfo& info : devices()) present += (present.empty() ? "" : ", ") + to_string(info.device);
+  std::string why;
+  for (const std::string& line : absent_backends()) {
+    if (line.rfind(to_string(device).substr(0, to_string(device).find(':')) + ":", 0) == 0) why += "; " + line;
+  }
+  throw Error(ErrorCode::not_found, "device: " + to_string(device) + " is not usable here; present: " + present + why);
+}
+
+const char* to_string(Target target) {
+  switch (target) {
+    case Target::cpu_plain: return "cpu_plain";
+    case Target::cpu_avx2: return "cpu_avx2";
+    case Target::emulated32: return "emulated32";
+    case Target::emulated64: return "emulated64";
+    case Target::cuda_sm80: return "cuda_sm80";
+    case Target::cuda_sm90: return "cuda_sm90";
+    case Target::count: break;
+  }
+  return "unknown target";
+}
+
+Target target_of(const DeviceInfo& device) {
+  switch (device.device.kind) {
+    case DeviceKind::cpu: return device.path == "cpu_avx2" ? Target::cpu_avx2 : Target::cpu_plain;
+    case DeviceKind::emulated: return device.wave == 64 ? Target::emulated64 : Target::emulated32;
+    case DeviceKind::cuda: return device.path == "cuda_sm90" ? Target::cuda_sm90 : Target::cuda_sm80;
+    default: break;
+  }
+  throw Error(ErrorCode::unsupported, "device: " + to_string(device.device) + " has no code path in this build");
+}
+
+}  // namespace monotile
