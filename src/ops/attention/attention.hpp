@@ -1,0 +1,13 @@
+#pragma once
+#include "monotile/dispatch.hpp"
+#include "monotile/ops/attention.hpp"
+
+namespace monotile::ops {
+
+extern const Implementation<AttentionArgs> attention_reference, attention_portable;
+/// The oracle; host memory only, arguments checked. Query rows that belong to no sequence are left alone.
+void attention_reference_run(const AttentionArgs& args);
+
+extern const OperatorInfo attention_prefill_operator, attention_decode_operator;
+
+}  // namespace monotile::ops

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/attention/attention.hpp"
+#include "ops/reference.hpp"
+
+namespace monotile::ops {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Keys and values of one sequence, whatever the layout of the cache.
+class Sequence {
+ public:
+  Sequence(const AttentionArgs& args, int64_t index) : args_(args), index_(index), paged_(args.block_table.defined()) {
+    length_ = reference::get_index(args.kv_length, index);
+    if (paged_) {
+      limit_ = args.key_cache.dim(0) > 0 ? args.block_table.dim(1) * args.key_cache.dim(2) : 0;
+    } else {
+      start_ = std::clamp<int64_t>(reference::get_index(args.kv_start, index), 0, args.key_cache.dim(0));
+      limit_ = args.key_cache.dim(0) - start_;
+      bad_ = start_ != reference::get_index(args.kv_start, index);
+    }
+    if (length_ < 0 || length_ > limit_) bad_ = true;
+    length_ = std::clamp<int64_t>(length_, 0, limit_);
+  }
+
+  int64_t length() const { return length_; }
+  /// Did an entry of a table have to be clamped?
+  bool bad() const { return bad_; }
+  /// Offset of the first element of key (or value) `position`, as seen by `kv_head`.
+  int64_t offset(const TensorView& cache, int64_t position, int64_t kv_head) {
+    if (!paged_) return (start_ + position) * cache.step(0) + kv_head * cache.step(1);
+    const int64_t page_size = cache.dim(2);
+    int64_t page = reference::get_index(args_.block_table, index_ * args_.block_table.step(0) + position / page_size);
+    if (page < 0 || page >= cache.dim(0)) {
+      bad_ = true;
+      page = std::clamp<int64_t>(page, 0, cache.dim(0) - 1);
+    }
+    return page * cache.step(0) + kv_head * cache.step(1) + position % page_size * cache.step(2);
+  }
+
+ private:
+  const AttentionArgs& args_;
+  int64_t index_, length_ = 0, limit_ = 0, start_ = 0;
+  bool paged_, bad_ = false;
+};
+
+/// One query row of one head against keys [first, last].
+void attend(const AttentionArgs& args, Sequence& sequence, int64_t token, int64_t head, int64_t first, int64_t last) {
+  const int64_t dim_qk = args.q.dim(2), dim_v = args.out.dim(2);
+  const int64_t kv_head = head / (args.q.dim(1) / args.key_cache.dim(1));
+  const double scale = args.scale == 0.0f ? 1.0 / std::sqrt(static_cast<double>(dim_qk)) : static_cast<double>(args.scale);
+  std::vector<double> scores;
+  double largest = -kInfinity;
+  for (int64_t position = first; position <= last; ++position) {
+    const int64_t key = sequence.offset(args.key_cache, position, kv_head);
+    double score = 0;
+    for (int64_t i = 0; i < dim_qk; ++i) {
+      score += reference::get(args.q, token * args.q.step(0) + head * args.q.step(1) + i) * reference::get(args.key_cache, key + i);
+    }
+    score *= scale;
+    if (args.softcap > 0.0f) score = static_cast<double>(args.softcap) * std::tanh(score / static_cast<double>(args.softcap));
+    scores.push_back(score);
+    largest = std::fmax(largest, score);
+  }
+  double sum = 0;
+  std::vector<double> result(static_cast<size_t>(dim_v), 0.0);
+  for (size_t j = 0; j < scores.size() && largest != -kInfinity; ++j) {
+    const double weight = std::exp(scores[j] - largest);
+    const int64_t value = sequence.offset(args.value_cache, first + static_cast<int64_t>(j), kv_head);
+    sum += weight;
+    for (size_t i = 0; i < result.size(); ++i) result[i] += weight * reference::get(args.value_cache, value + static_cast<int64_t>(i));
+  }
+  for (size_t i = 0; i < result.size(); ++i) {
+    const double value = sum == 0.0 ? 0.0 : result[i] / sum;
+    reference::set(args.out, token * args.out.step(0) + head * args.out.step(1) + static_cast<int64_t>(i), value);
+  }
+  if (args.log_sum_exp.defined()) {
+    const TensorView& lse = args.log_sum_exp;
+    reference::set(lse, token * lse.step(0) + head, sum == 0.0 ? -kInfinity : largest + std::log(sum));
+  }
+}
+
+}  // namespace
+
+void attention_reference_run(const AttentionArgs& args) {
+  const int64_t tokens = args.q.dim(0);
+  for (int64_t s = 0; s < args.kv_length.dim(0); ++s) {
+    Sequence sequence(args, s);
+    const int64_t begin = std::clamp<int64_t>(reference::get_index(args.q_start, s), 0, tokens);
+    const int64_t end = std::clamp<int64_t>(reference::get_index(args.q_start, s + 1), begin, tokens);
+    for (int64_t token = begin; token < end; ++token) {
+      // Bottom-right: the last query of the sequence sees its last key.
+      const int64_t last = args.causal ? token - begin + sequence.length() - (end - begin) : sequence.length() - 1;
+      const int64_t first = args.window > 0 ? std::max<int64_t>(0, last - args.window + 1) : 0;
+      for (int64_t head = 0; head < args.q.dim(1); ++head) attend(args, sequence, token, head, first, last);
+    }
+    if (sequence.bad() && args.status.defined()) reference::set(args.status, s, 1);
+  }
+}
+
+constinit const Implementation<AttentionArgs> attention_reference =
+    reference::implementation<AttentionArgs, attention_reference_run>("attention_reference");
+
+}  // namespace monotile::ops

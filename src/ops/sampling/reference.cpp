@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "monotile/random.hpp"
+#include "ops/reference.hpp"
+#include "ops/sampling/sampling.hpp"
+
+namespace monotile::ops {
+
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+/// Below this temperature a row is greedy: the quotients would overflow long before the draw could differ.
+constexpr float kGreedyTemperature = 1e-5f;
+
+std::vector<float> read_row(const TensorView& logits, int64_t row) {
+  std::vector<float> values(static_cast<size_t>(logits.dim(1)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(reference::get(logits, row * logits.step(0) + static_cast<int64_t>(i)));
+  }
+  return values;
+}
+
+/// Index of the largest value, lowest index first; -1 if all are -inf or NaN.
+int64_t index_of_largest(const std::vector<float>& values) {
+  int64_t best = -1;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float largest = best < 0 ? kNever : values[static_cast<size_t>(best)];
+    if (values[i] > largest) best = static_cast<int64_t>(i);
+  }
+  return best;
+}
+
+double parameter(const TensorView& view, int64_t row, double otherwise) {
+  return view.defined() ? reference::get(view, row * view.step(0)) : otherwise;
+}
+
+/// Tokens that survive the filters, most likely first; ties in order of their ids.
+std::vector<size_t> kept_tokens(const SampleArgs& args, int64_t row, const std::vector<float>& logits, float temperature) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > kNever) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+
+  const int64_t top_k = args.top_k.defined() ? reference::get_index(args.top_k, row * args.top_k.step(0)) : 0;
+  if (top_k > 0 && static_cast<uint64_t>(top_k) < order.size()) order.resize(static_cast<size_t>(top_k));
+
+  const float largest = logits[order.front()];
+  const auto weight = [&](size_t token) {  // probability over the largest one
+    const double distance = logits[token] == largest ? 0.0 : (static_cast<double>(logits[token]) - static_cast<double>(largest)) / static_cast<double>(temperature);
+    return std::exp(distance);
+  };
+  const double top_p = parameter(args.top_p, row, 1.0);
+  if (top_p > 0.0 && top_p < 1.0) {
+    double total = 0, sum = 0;
+    for (const size_t token : order) total += weight(token);
+    size_t count = 0;
+    while (count < order.size() && sum < top_p * total) sum += weight(order[count++]);
+    order.resize(std::max<size_t>(count, 1));
+  }
+  const double min_p = parameter(args.min_p, row, 0.0);
+  if (min_p > 0.0) {
+    size_t count = 1;
+    while (count < order.size() && weight(order[count]) >= min_p) ++count;
+    order.resize(count);
+  }
+  return order;
+}
+
+/// Gumbel-max: the kept token with the largest score; ties to the lower id.
+int64_t draw(const SampleArgs& args, int64_t row, const std::vector<float>& logits, float temperature) {
+  const std::vector<size_t> kept = kept_tokens(args, row, logits, temperature);
+  const float largest = logits[kept.front()], inverse = 1.0f / temperature;
+  const uint64_t seed = args.seeds.defined() ? static_cast<uint64_t>(reference::get_index(args.seeds, row * args.seeds.step(0))) : 0;
+  const int64_t position = args.positions.defined() ? reference::get_index(args.positions, row * args.positions.step(0)) : 0;
+  int64_t best = -1;
+  float best_score = 0;
+  for (const size_t token : kept) {
+    const uint32_t bits = random::bits(seed, position, random::Purpose::sample, static_cast<uint32_t>(token));
+    const float score = random::gumbel_score(logits[token], largest, inverse, bits);
+    const int64_t id = static_cast<int64_t>(token);
+    if (best < 0 || score > best_score || (score == best_score && id < best)) {
+      best = id;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+void finish_row(const TensorView& ids, const TensorView& status, int64_t row, int64_t id, RowStatus code) {
+  reference::set(ids, row, static_cast<double>(id < 0 ? 0 : id));
+  if (status.defined()) reference::set(status, row, static_cast<double>(code));
+}
+
+}  // namespace
+
+void argmax_reference_run(const ArgmaxArgs& args) {
+  for (int64_t row = 0; row < args.logits.dim(0); ++row) {
+    const int64_t id = index_of_largest(read_row(args.logits, row));
+    finish_row(args.ids, args.status, row, id, id < 0 ? row_no_valid_token : row_ok);
+  }
+}
+
+void sample_reference_run(const SampleArgs& args) {
+  for (int64_t row = 0; row < args.logits.dim(0); ++row) {
+    const std::vector<float> logits = read_row(args.logits, row);
+    if (std::any_of(logits.begin(), logits.end(), [](float v) { return std::isnan(v); })) {
+      finish_row(args.ids, args.status, row, 0, row_has_nan);
+      continue;
+    }
+    int64_t id = index_of_largest(logits);
+    if (id < 0) {
+      finish_row(args.ids, args.status, row, id, row_no_valid_token);
+      continue;
+    }
+    const float temperature = static_cast<float>(parameter(args.temperature, row, 1.0));
+    if (temperature >= kGreedyTemperature) id = draw(args, row, logits, temperature);  // else (NaN too): greedy
+    finish_row(args.ids, args.status, row, id, row_ok);
+  }
+}
+
+constinit const Implementation<ArgmaxArgs> argmax_reference = reference::implementation<ArgmaxArgs, argmax_reference_run>("argmax_reference");
+constinit const Implementation<SampleArgs> sample_reference = reference::implementation<SampleArgs, sample_reference_run>("sample_reference");
+
+}  // namespace monotile::ops
