@@ -65,16 +65,26 @@ def _kv_overrides(overrides):
     return array
 
 
-def write_f32_copy(source, target):
-    """Writes `source` with every tensor expanded to F32: the same weights, so no rounding of activations is needed."""
+def quantize(source, target, file_type, tensor_type=None):
+    """Rewrites `source` with llama.cpp's quantiser. `file_type` is a number of llama_ftype; with `tensor_type` (a number
+    of ggml_type) every matrix, embeddings and output included, gets that type."""
     params = llama_cpp.llama_model_quantize_default_params()
     params.nthread = 2
-    params.ftype = 0  # all F32
+    params.ftype = file_type
     params.allow_requantize = True
+    if tensor_type is not None:
+        params.pure = True
+        params.token_embedding_type = tensor_type
+        params.output_tensor_type = tensor_type
     partial = f"{target}.tmp"
     if llama_cpp.llama_model_quantize(str(source).encode(), partial.encode(), ctypes.byref(params)) != 0:
-        raise RuntimeError(f"llama.cpp cannot expand {source}: {' / '.join(_last_error[-3:])}")
+        raise RuntimeError(f"llama.cpp cannot convert {source}: {' / '.join(_last_error[-3:])}")
     os.replace(partial, target)
+
+
+def write_f32_copy(source, target):
+    """Writes `source` with every tensor expanded to F32: the same weights, so no rounding of activations is needed."""
+    quantize(source, target, 0)
 
 
 class Oracle:
