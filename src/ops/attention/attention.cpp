@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = AttentionArgs::op_name;
 
 constexpr const Implementation<AttentionArgs>* kImplementations[] = {
-    // &attention_portable,
+    &attention_portable,
     &attention_reference,
 };
 

@@ -12,7 +12,7 @@ namespace {
 using namespace ops;
 
 constexpr const Implementation<RmsNormArgs>* kImplementations[] = {
-    // &rms_norm_portable,
+    &rms_norm_portable,
     &rms_norm_reference,
 };
 

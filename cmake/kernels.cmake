@@ -1,0 +1,56 @@
+# Every src/ops/<family>/*.kernels.cpp is compiled once per target, with that target's flags only, into its own object library. Each file
+# defines `void register_kernels_<file>()` in the namespace of its target; the generated registry calls them all.
+
+set(MONOTILE_FLAGS_cpu_plain -O3 -DMONOTILE_TARGET_CPU)
+set(MONOTILE_FLAGS_cpu_avx2 -O3 -mavx2 -mfma -mf16c -DMONOTILE_TARGET_CPU)
+set(MONOTILE_FLAGS_emulated32 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
+set(MONOTILE_FLAGS_emulated64 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
+set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]")
+set(MONOTILE_ARCH_cuda_sm90 "-gencode=arch=compute_90a,code=sm_90a")
+
+function(monotile_add_kernels targets)
+  file(GLOB kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*/*.kernels.cpp)
+  set(declarations "")
+  set(calls "")
+  set(objects "")
+  foreach(target IN LISTS targets)
+    if(target MATCHES "^cuda_")
+      # The same files, compiled as CUDA: a two-line wrapper gives them the suffix that CMake wants.
+      set(sources "")
+      foreach(source IN LISTS kernel_sources)
+        get_filename_component(name ${source} NAME_WE)
+        set(wrapper ${PROJECT_BINARY_DIR}/kernels/${target}/${name}.cu)
+        file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${source}\"\n")
+        list(APPEND sources ${wrapper})
+      endforeach()
+      add_library(monotile_kernels_${target} OBJECT ${sources})
+      set_target_properties(monotile_kernels_${target} PROPERTIES CUDA_ARCHITECTURES OFF)
+      target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_ARCH_${target}} -O3 --expt-relaxed-constexpr -DMONOTILE_TARGET_CUDA
+                             -Xcompiler=-fPIC -diag-suppress=20012,20013,20014,177)
+    else()
+      add_library(monotile_kernels_${target} OBJECT ${kernel_sources})
+      target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}})
+    endif()
+    target_include_directories(monotile_kernels_${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(monotile_kernels_${target} PRIVATE MONOTILE_TARGET_NAME=${target})
+    list(APPEND objects $<TARGET_OBJECTS:monotile_kernels_${target}>)
+    foreach(source IN LISTS kernel_sources)
+      get_filename_component(name ${source} NAME_WE)
+      string(APPEND declarations "namespace ${target} { void register_kernels_${name}(); }\n")
+      string(APPEND calls "  ${target}::register_kernels_${name}();\n")
+    endforeach()
+  endforeach()
+  set(registry ${PROJECT_BINARY_DIR}/kernels/registry.cpp)
+  file(CONFIGURE OUTPUT ${registry} CONTENT "// Generated from src/ops/*/*.kernels.cpp by cmake/kernels.cmake.
+#include \"runtime/builtin_kernels.hpp\"
+namespace monotile {
+namespace kernel_targets {
+${declarations}}
+void register_builtin_kernels() {
+  using namespace kernel_targets;
+${calls}}
+}  // namespace monotile
+")
+  set(MONOTILE_KERNEL_OBJECTS ${objects} PARENT_SCOPE)
+  set(MONOTILE_KERNEL_REGISTRY ${registry} PARENT_SCOPE)
+endfunction()

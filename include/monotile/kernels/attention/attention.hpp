@@ -1,0 +1,190 @@
+#pragma once
+// Attention by online softmax, for prefill and decode, against dense or paged keys and values.
+
+#include "monotile/kernels/attention/params.hpp"
+#include "monotile/lang/lang.hpp"
+
+namespace monotile::kernels {
+using namespace lang;  // NOLINT: kernels are written in the language
+
+/// The piece of work of one program: `Rows` query rows (token and head of one kv head) against a range of keys.
+struct AttentionWork {
+  int64_t sequence, kv_head, first_row, query_rows, query_tokens, first_token, length, split;
+};
+
+template <class P>
+MT_FN AttentionWork attention_work(const P& p, int64_t program, int rows) {
+  AttentionWork w;
+  const int64_t tile = program % p.tiles, rest = program / p.tiles;
+  w.split = rest % p.splits;
+  w.kv_head = rest / p.splits % p.kv_heads;
+  w.sequence = rest / p.splits / p.kv_heads;
+  w.first_token = p.q_start[w.sequence];
+  w.query_tokens = p.q_start[w.sequence + 1] - w.first_token;
+  w.query_rows = w.query_tokens * p.group;
+  w.first_row = tile * rows;
+  const int64_t length = p.kv_length[w.sequence];
+  w.length = length < 0 ? 0 : length > p.max_kv_length ? p.max_kv_length : length;
+  return w;
+}
+
+/// Keys that query `row` may see: [first, last).
+struct KeyRange {
+  int64_t first, last;
+};
+template <class P>
+MT_FN KeyRange visible_keys(const P& p, const AttentionWork& w, int64_t row) {
+  const int64_t position = row / p.group + (w.length - w.query_tokens);
+  int64_t last = p.causal ? position + 1 : w.length;
+  last = last < 0 ? 0 : last;
+  const int64_t first = p.window > 0 && last > p.window ? last - p.window : 0;
+  return {first, last};
+}
+
+/// The row of the cache that holds `key`, -1 outside [first, end): those slots may hold anything, NaN included, and are never read. Bad table
+/// entries are clamped and reported.
+template <class P>
+MT_FN int64_t cache_row(const P& p, const AttentionWork& w, int64_t key, int64_t first, int64_t end) {
+  if (key < first || key >= end) return -1;
+  if (p.block_table == nullptr) return p.kv_start[w.sequence] + key;
+  const int64_t page_index = key / p.page_size;
+  int64_t page = p.block_table[w.sequence * p.table_stride + page_index];
+  if (page < 0 || page >= p.pages) {
+    if (p.status != nullptr) p.status[w.sequence] = 1;
+    page = page < 0 ? 0 : p.pages - 1;
+  }
+  return page * p.page_size + key % p.page_size;
+}
+
+/// `Rows` query rows per program share every key and value that is loaded; each lane group walks its own keys with its own running maximum,
+/// and the groups are merged at the end.
+template <class T, class KV, class L, int Rows>
+struct Attention {
+  using Params = AttentionParams<T, KV>;
+  static constexpr int max_threads = 128;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const AttentionWork w = attention_work(p, ctx.program, Rows);
+    if (w.first_row >= w.query_rows) return;
+    const int64_t last_row = w.first_row + Rows < w.query_rows ? w.first_row + Rows : w.query_rows;
+
+    const auto at = local_rows<L>(ctx, p.dim_qk);
+    const auto value_at = with_cols(at, p.dim_v);
+    const int64_t step = tile_rows(ctx, at);
+    // Keys keep their lane group whatever the window, so the order of the sums is that of the key's index.
+    int64_t begin = visible_keys(p, w, w.first_row).first, end = visible_keys(p, w, last_row - 1).last;
+    if (p.splits > 1) {
+      begin = begin > w.split * kSplitKeys ? begin : w.split * kSplitKeys;
+      end = end < (w.split + 1) * kSplitKeys ? end : (w.split + 1) * kSplitKeys;
+    }
+    const int64_t first = begin;
+    begin -= begin % step;
+
+    auto keys = p.k;
+    auto values = p.v;
+    keys.data += w.kv_head * p.k_head_stride;
+    values.data += w.kv_head * p.v_head_stride;
+
+    const auto query_row = [&](int j) {  // rows past the end repeat the last one and are not stored
+      const int64_t row = w.first_row + j < last_row ? w.first_row + j : last_row - 1;
+      return (w.first_token + row / p.group) * (static_cast<int64_t>(p.kv_heads) * p.group) + w.kv_head * p.group + row % p.group;
+    };
+    const float scale = p.scale_log2;
+    auto q = repeat<Rows>([&](int j) {
+      return eval(ctx, at, map([=](auto v) { return v * scale; }, load(ctx, p.q, at_rows(at, query_row(j)))));
+    });
+    auto acc = repeat<Rows>([&](int) { return zeros(ctx, value_at); });
+    auto highest = repeat<Rows>([&](int) { return row_fill(at, -kInfinity); });
+    auto total = repeat<Rows>([&](int) { return row_fill(at, 0.0f); });
+
+    for (int64_t base = begin; base < end; base += step) {
+      const auto key = map([=](auto r) { return r + base; }, row_index(at));
+      const auto rows = map([&](auto index) { return cache_row(p, w, index, first, end); }, key);
+      const auto k = load(ctx, keys, at_rows(at, rows));
+      const auto v = load(ctx, values, at_rows(value_at, rows));
+      MT_UNROLL
+      for (int j = 0; j < Rows; ++j) {
+        const KeyRange range = visible_keys(p, w, w.first_row + j);
+        const auto score = map(
+            [&](auto s, auto index) {
+              const float capped = p.softcap > 0.0f ? p.softcap * fast_tanh(s * p.softcap_inverse) : s;
+              return index >= range.first && index < range.last && index < end ? capped : -kInfinity;
+            },
+            row_reduce<Sum>(ctx, at, map([](auto a, auto b) { return a * b; }, q[j], k)), key);
+        const auto above = map([](auto a, auto b) { return a > b ? a : b; }, highest[j], score);
+        // exp2(-inf - -inf) would be NaN: nothing was seen yet, so nothing is rescaled
+        const auto rescale = map([](auto a, auto b) { return a == b ? 1.0f : fast_exp2(a - b); }, highest[j], above);
+        const auto weight = map([](auto s, auto b) { return s == -kInfinity ? 0.0f : fast_exp2(s - b); }, score, above);
+        total[j] = map([](auto t, auto r, auto x) { return t * r + x; }, total[j], rescale, weight);
+        assign(ctx, value_at, acc[j], map([](auto a, auto r, auto x, auto b) { return a * r + x * b; }, acc[j], rescale, weight, v));
+        highest[j] = above;
+      }
+    }
+
+    MT_UNROLL
+    for (int j = 0; j < Rows; ++j) {
+      const auto most = rows_reduce<Max>(ctx, highest[j]);
+      const auto share = map([](auto m, auto all) { return m == -kInfinity ? 0.0f : fast_exp2(m - all); }, highest[j], most);
+      const auto sum = rows_reduce<Sum>(ctx, map([](auto t, auto s) { return t * s; }, total[j], share));
+      const auto result = col_reduce<Sum>(ctx, value_at, eval(ctx, value_at, map([](auto a, auto s) { return a * s; }, acc[j], share)));
+      if (w.first_row + j >= last_row) continue;
+      const int64_t row = query_row(j);
+      const auto first = first_row_only(value_at);
+      if (p.splits > 1) {
+        float* slot = p.partial + (row * p.splits + w.split) * (p.dim_v + 2);
+        store(ctx, view<float>{slot + 2, 0, 0, p.dim_v, 1, false}, at_rows(first, int64_t{0}), result);
+        store_row_value(ctx, slot, first, most);
+        store_row_value(ctx, slot + 1, first, sum);
+      } else {
+        finish(ctx, p, first, row, result, most, sum);
+      }
+    }
+  }
+
+  /// out = result / sum, and the logarithm of the sum; a row that saw no key gives 0 and -inf.
+  template <class Ctx, class At, class Tile, class Value>
+  static MT_FN void finish(Ctx& ctx, const Params& p, const At& first, int64_t row, const Tile& result, const Value& most, const Value& sum) {
+    const auto inverse = map([](auto s) { return s > 0.0f ? 1.0f / s : 0.0f; }, sum);
+    store(ctx, p.out, at_rows(first, row), map([](auto a, auto i) { return a * i; }, result, inverse));
+    if (p.log_sum_exp == nullptr) return;
+    const int64_t heads = static_cast<int64_t>(p.kv_heads) * p.group;
+    float* lse = p.log_sum_exp + row / heads * p.lse_token_stride + row % heads * p.lse_head_stride;
+    store_row_value(ctx, lse, first, map([](auto m, auto s) { return s > 0.0f ? m * 0.693147181f + fast_log(s) : -kInfinity; }, most, sum));
+  }
+};
+
+/// Joins the splits of each (token, head) in order of their keys.
+template <class T, class KV, class L>
+struct MergeSplits {
+  using Params = AttentionParams<T, KV>;
+  static constexpr int max_threads = 128;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const AttentionWork w = attention_work(p, ctx.program, 1);
+    if (w.first_row >= w.query_rows) return;
+    const int64_t row = (w.first_token + w.first_row / p.group) * (static_cast<int64_t>(p.kv_heads) * p.group) + w.kv_head * p.group +
+                        w.first_row % p.group;
+    const auto at = local_rows<L>(ctx, p.dim_v);
+    auto acc = zeros(ctx, at);
+    auto highest = row_fill(at, -kInfinity);
+    auto total = row_fill(at, 0.0f);
+    const int64_t splits = p.partial_splits(w.length);
+    for (int64_t s = 0; s < splits; ++s) {
+      const float* slot = p.partial + (row * p.merge_splits + s) * (p.dim_v + 2);
+      const float m = slot[0], t = slot[1];
+      const auto above = map([=](auto h) { return h > m ? h : m; }, highest);
+      const auto rescale = map([](auto a, auto b) { return a == b ? 1.0f : fast_exp2(a - b); }, highest, above);
+      const auto share = map([=](auto b) { return m == -kInfinity ? 0.0f : fast_exp2(m - b); }, above);
+      total = map([=](auto a, auto r, auto x) { return a * r + x * t; }, total, rescale, share);
+      const view<const float> values{slot + 2, 0, 0, p.dim_v, 1, false};
+      assign(ctx, at, acc, map([](auto a, auto r, auto x, auto v) { return a * r + x * v; }, acc, rescale, share,
+                               load(ctx, values, at_rows(at, int64_t{0}))));
+      highest = above;
+    }
+    Attention<T, KV, L, 1>::finish(ctx, p, first_row_only(at), row, acc, highest, total);
+  }
+};
+
+}  // namespace monotile::kernels

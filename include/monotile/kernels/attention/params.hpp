@@ -1,0 +1,44 @@
+#pragma once
+// What the attention kernels are given: filled by the host, passed by value.
+
+#include "monotile/lang/view.hpp"
+
+namespace monotile::kernels {
+
+/// Keys of one split: a constant, so that the order of a row's sums depends on its length alone.
+inline constexpr int64_t kSplitKeys = 512;
+
+template <class T, class KV>
+struct AttentionParams {
+  lang::view<T> q, out;       ///< rows (token, head)
+  lang::view<KV> k, v;        ///< rows (page, offset) of kv head 0, or dense rows
+  int64_t k_head_stride, v_head_stride;
+  const int32_t* block_table;  ///< nullptr: dense
+  const int32_t* kv_start;     ///< dense only
+  const int32_t* q_start;
+  const int32_t* kv_length;
+  float* log_sum_exp;          ///< may be nullptr
+  int64_t lse_token_stride, lse_head_stride;
+  int32_t* status;             ///< may be nullptr
+  float* partial;              ///< splits > 1: [token * heads + head][split][maximum, sum, dim_v values]
+  int64_t table_stride;
+  int64_t window;              ///< 0: none
+  int64_t max_kv_length;       ///< longer lengths are cut to it
+  float scale_log2;            ///< scale * log2(e)
+  float softcap, softcap_inverse;  ///< in the unit of the scores times log2(e); 0: none
+  int32_t sequences, kv_heads, group;  ///< group: query heads per kv head
+  int32_t tiles;               ///< query tiles per (sequence, kv head)
+  int32_t splits;              ///< of the keys; 1 in the kernel that merges them
+  int32_t merge_splits;        ///< what `partial` was laid out for
+  int32_t page_size, pages, table_pages;
+  int32_t dim_qk, dim_v;
+  bool causal;
+
+  /// Splits that hold keys of a sequence of this length.
+  MT_FN int64_t partial_splits(int64_t length) const {
+    const int64_t n = (length + kSplitKeys - 1) / kSplitKeys;
+    return n < merge_splits ? n : merge_splits;
+  }
+};
+
+}  // namespace monotile::kernels

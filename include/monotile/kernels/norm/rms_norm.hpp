@@ -1,0 +1,48 @@
+#pragma once
+// RMSNorm with an optional residual: h = round(x + r);  r <- h;  y = h / sqrt(mean(h^2) + eps) * (gamma + offset) + beta.
+
+#include "monotile/kernels/norm/params.hpp"
+#include "monotile/lang/lang.hpp"
+
+namespace monotile::kernels {
+using namespace lang;  // NOLINT: kernels are written in the language
+
+/// One program per group of rows of L; the row stays on chip, or is read a second time where L streams.
+template <class X, class R, class L, bool Residual>
+struct RmsNorm {
+  using Params = RmsNormParams<X, R>;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    auto h = [&] {
+      if constexpr (Residual) {
+        return hold(
+            ctx, row,
+            [&](const auto& at) {
+              auto sum = eval(ctx, at, round_to<R>(map([](auto x, auto r) { return x + r; }, load(ctx, p.x, at), load(ctx, p.residual, at))));
+              store(ctx, p.residual, at, sum);
+              return sum;
+            },
+            [&](const auto& at) { return load(ctx, p.residual, at); });
+      } else {
+        return hold(ctx, row, [&](const auto& at) { return load(ctx, p.x, at); });
+      }
+    }();
+    const auto squares = fold<Sum>(ctx, h, [](auto v) { return v * v; });
+    const auto inverse = map([&](auto s) { return recip_sqrt(s / static_cast<float>(p.cols) + p.eps); }, squares);
+    const float offset = p.gamma_offset;
+    if (p.beta.data == nullptr) {
+      each(ctx, h, [&](const auto& at, const auto& t) {
+        store(ctx, p.y, at, map([=](auto v, auto i, auto g) { return v * i * (g + offset); }, t, inverse, load_bcast(ctx, p.gamma, at)));
+      });
+    } else {
+      each(ctx, h, [&](const auto& at, const auto& t) {
+        store(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return v * i * (g + offset) + b; }, t, inverse,
+                                load_bcast(ctx, p.gamma, at), load_bcast(ctx, p.beta, at)));
+      });
+    }
+  }
+};
+
+}  // namespace monotile::kernels

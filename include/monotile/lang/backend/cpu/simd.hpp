@@ -1,0 +1,342 @@
+#pragma once
+// Packs of fp32 (or int32, or masks) on CPU: compiler vector types of 8, so the same text serves AVX2 and plain builds.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#include "monotile/lang/reduction.hpp"
+#include "monotile/numeric.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+typedef float float8 __attribute__((vector_size(32)));
+typedef int32_t int8x32 __attribute__((vector_size(32)));
+typedef uint16_t ushort8 __attribute__((vector_size(16)));
+
+template <int N>
+struct mask_pack {
+  int8x32 part[N / 8];  // all ones or zero
+};
+template <int N>
+struct int_pack {
+  int8x32 part[N / 8];
+};
+template <int N>
+struct pack {
+  static constexpr int width = N;
+  float8 part[N / 8];
+  pack() = default;
+  MT_FN pack(float v) {  // NOLINT: scalars take part in expressions as themselves
+    for (int i = 0; i < N / 8; ++i) part[i] = float8{} + v;
+  }
+};
+template <int N>
+struct indexed_pack {
+  pack<N> value;
+  int_pack<N> index;
+};
+
+#define MT_PACK_OPERATOR(op)                                                     \
+  template <int N>                                                               \
+  MT_FN pack<N> operator op(const pack<N>& a, const pack<N>& b) {                \
+    pack<N> r;                                                                   \
+    for (int i = 0; i < N / 8; ++i) r.part[i] = a.part[i] op b.part[i];          \
+    return r;                                                                    \
+  }                                                                              \
+  template <int N>                                                               \
+  MT_FN pack<N> operator op(const pack<N>& a, float b) { return a op pack<N>(b); } \
+  template <int N>                                                               \
+  MT_FN pack<N> operator op(float a, const pack<N>& b) { return pack<N>(a) op b; }
+MT_PACK_OPERATOR(+)
+MT_PACK_OPERATOR(-)
+MT_PACK_OPERATOR(*)
+MT_PACK_OPERATOR(/)
+#undef MT_PACK_OPERATOR
+template <int N>
+MT_FN pack<N> operator-(const pack<N>& a) {
+  pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = -a.part[i];
+  return r;
+}
+#define MT_PACK_COMPARE(op)                                                           \
+  template <int N>                                                                    \
+  MT_FN mask_pack<N> operator op(const pack<N>& a, const pack<N>& b) {                \
+    mask_pack<N> r;                                                                   \
+    for (int i = 0; i < N / 8; ++i) r.part[i] = a.part[i] op b.part[i];               \
+    return r;                                                                         \
+  }                                                                                   \
+  template <int N>                                                                    \
+  MT_FN mask_pack<N> operator op(const pack<N>& a, float b) { return a op pack<N>(b); } \
+  template <int N>                                                                    \
+  MT_FN mask_pack<N> operator op(const int_pack<N>& a, int32_t b) {                   \
+    mask_pack<N> r;                                                                   \
+    for (int i = 0; i < N / 8; ++i) r.part[i] = a.part[i] op(int8x32{} + b);          \
+    return r;                                                                         \
+  }
+MT_PACK_COMPARE(<)
+MT_PACK_COMPARE(>)
+MT_PACK_COMPARE(<=)
+MT_PACK_COMPARE(>=)
+MT_PACK_COMPARE(==)
+MT_PACK_COMPARE(!=)
+#undef MT_PACK_COMPARE
+template <int N>
+MT_FN mask_pack<N> operator&(const mask_pack<N>& a, const mask_pack<N>& b) {
+  mask_pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = a.part[i] & b.part[i];
+  return r;
+}
+template <int N>
+MT_FN mask_pack<N> operator|(const mask_pack<N>& a, const mask_pack<N>& b) {
+  mask_pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = a.part[i] | b.part[i];
+  return r;
+}
+template <int N>
+MT_FN pack<N> select(const mask_pack<N>& m, const pack<N>& a, const pack<N>& b) {
+  pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = m.part[i] ? a.part[i] : b.part[i];
+  return r;
+}
+template <int N>
+MT_FN pack<N> select(const mask_pack<N>& m, float a, const pack<N>& b) { return select(m, pack<N>(a), b); }
+template <int N>
+MT_FN pack<N> select(const mask_pack<N>& m, const pack<N>& a, float b) { return select(m, a, pack<N>(b)); }
+template <int N>
+MT_FN int_pack<N> select(const mask_pack<N>& m, const int_pack<N>& a, const int_pack<N>& b) {
+  int_pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = m.part[i] ? a.part[i] : b.part[i];
+  return r;
+}
+template <int N>
+MT_FN mask_pack<N> is_nan(const pack<N>& v) { return v != v; }
+template <int N>
+MT_FN pack<N> max_of(const pack<N>& a, const pack<N>& b) { return select(a > b, a, b); }
+template <int N>
+MT_FN pack<N> max_of(const pack<N>& a, float b) { return max_of(a, pack<N>(b)); }
+template <int N>
+MT_FN pack<N> min_of(const pack<N>& a, const pack<N>& b) { return select(a < b, a, b); }
+template <int N>
+MT_FN pack<N> min_of(const pack<N>& a, float b) { return min_of(a, pack<N>(b)); }
+template <int N>
+MT_FN pack<N> abs_of(const pack<N>& a) { return select(a < 0.0f, -a, a); }
+template <int N>
+MT_FN pack<N> fma_of(const pack<N>& a, const pack<N>& b, const pack<N>& c) { return a * b + c; }
+template <int N>
+MT_FN pack<N> sqrt_of(const pack<N>& a) {
+  pack<N> r;
+  for (int i = 0; i < N / 8; ++i) {
+    for (int j = 0; j < 8; ++j) r.part[i][j] = __builtin_sqrtf(a.part[i][j]);
+  }
+  return r;
+}
+template <int N>
+MT_FN pack<N> recip_sqrt(const pack<N>& a) { return 1.0f / sqrt_of(a); }
+
+/// e^x to about 2 units in the last place; underflows to 0 below -87.3, NaN stays.
+template <int N>
+MT_FN pack<N> fast_exp(const pack<N>& x) {
+  pack<N> r;
+  for (int i = 0; i < N / 8; ++i) {
+    const float8 v = x.part[i];
+    float8 t = v > 88.7228f ? float8{} + 88.7228f : v;
+    t = t < -87.3365f ? float8{} - 87.3365f : t;
+    const float8 shifted = t * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to the nearest integer
+    const float8 n = shifted - 12582912.0f;
+    const float8 f = (t - n * 0.693145752f) - n * 1.42860677e-6f;
+    float8 q = f * (1.0f / 720) + (1.0f / 120);
+    q = q * f + (1.0f / 24);
+    q = q * f + (1.0f / 6);
+    q = q * f + 0.5f;
+    q = q * f + 1.0f;
+    q = q * f + 1.0f;
+    const int8x32 exponent = __builtin_convertvector(n, int8x32);
+    // in two steps, so that n = 128 works
+    const int8x32 half = exponent >> 1;
+    float8 s1, s2;
+    const int8x32 b1 = (half + 127) << 23, b2 = (exponent - half + 127) << 23;
+    std::memcpy(&s1, &b1, 32);
+    std::memcpy(&s2, &b2, 32);
+    q = q * s1 * s2;
+    q = v < -87.3365f ? float8{} : q;
+    q = v > 88.7228f ? float8{} + kInfinity : q;
+    r.part[i] = v != v ? v : q;
+  }
+  return r;
+}
+template <int N>
+MT_FN pack<N> fast_exp2(const pack<N>& x) { return fast_exp(x * 0.693147181f); }
+template <int N>
+MT_FN pack<N> fast_tanh(const pack<N>& x) {
+  const pack<N> a = abs_of(x), x2 = x * x;
+  const pack<N> small = x * (1.0f + x2 * (-0.333333333f + x2 * (0.133333333f + x2 * (-0.0539682540f + x2 * 0.0218694885f))));
+  const pack<N> big = 1.0f - 2.0f / (fast_exp(a * 2.0f) + 1.0f);
+  const pack<N> signed_big = select(x < 0.0f, -big, big);
+  return select(a < 0.2f, small, signed_big);
+}
+/// Abramowitz and Stegun 7.1.26: absolute error under 2e-7.
+template <int N>
+MT_FN pack<N> erf_of(const pack<N>& x) {
+  const pack<N> a = abs_of(x), t = 1.0f / (1.0f + a * 0.3275911f);
+  const pack<N> p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+  const pack<N> y = 1.0f - p * fast_exp(-(a * a));
+  return select(x < 0.0f, -y, y);
+}
+
+// Scalars, for row values.
+MT_FN float recip_sqrt(float v) { return 1.0f / std::sqrt(v); }
+MT_FN float fast_exp(float v) { return std::exp(v); }
+MT_FN float fast_exp2(float v) { return std::exp2(v); }
+MT_FN float fast_log(float v) { return std::log(v); }
+MT_FN float fast_tanh(float v) { return std::tanh(v); }
+MT_FN float erf_of(float v) { return std::erf(v); }
+MT_FN float fma_of(float a, float b, float c) { return std::fma(a, b, c); }
+MT_FN float max_of(float a, float b) { return a > b ? a : b; }
+MT_FN float min_of(float a, float b) { return a < b ? a : b; }
+MT_FN float abs_of(float a) { return std::fabs(a); }
+template <class T>
+  requires std::is_arithmetic_v<T>
+MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
+MT_FN bool is_nan(float v) { return v != v; }
+
+MT_FN float promote(float v) { return v; }
+MT_FN int32_t promote(int32_t v) { return v; }
+MT_FN int64_t promote(int64_t v) { return v; }
+MT_FN bool promote(bool v) { return v; }
+MT_FN float promote(half_t v) { return to_float(v); }
+MT_FN float promote(bfloat16_t v) { return to_float(v); }
+MT_FN indexed promote(indexed v) { return v; }
+
+// --- memory ------------------------------------------------------------------------------------------------------------------------
+MT_FN float8 load8(const float* p) {
+  float8 v;
+  std::memcpy(&v, p, 32);
+  return v;
+}
+MT_FN float8 load8(const bfloat16_t* p) {
+  ushort8 u;
+  std::memcpy(&u, p, 16);
+  const int8x32 w = __builtin_convertvector(u, int8x32) << 16;
+  float8 v;
+  std::memcpy(&v, &w, 32);
+  return v;
+}
+MT_FN float8 load8(const half_t* p) {
+#if defined(__F16C__)
+  return reinterpret_cast<float8>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#else
+  float8 v;
+  for (int i = 0; i < 8; ++i) v[i] = to_float(p[i]);
+  return v;
+#endif
+}
+MT_FN void store8(float* p, float8 v) { std::memcpy(p, &v, 32); }
+MT_FN void store8(bfloat16_t* p, float8 v) {
+  int8x32 u;
+  std::memcpy(&u, &v, 32);
+  const int8x32 odd = (u >> 16) & 1;
+  int8x32 r = ((u + 0x7fff + odd) >> 16) & 0xffff;
+  const int8x32 quiet = ((u >> 16) | 0x40) & 0xffff;
+  r = v != v ? quiet : r;
+  const ushort8 s = __builtin_convertvector(r, ushort8);
+  std::memcpy(p, &s, 16);
+}
+MT_FN void store8(half_t* p, float8 v) {
+#if defined(__F16C__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
+#else
+  for (int i = 0; i < 8; ++i) p[i] = from_float<half_t>(v[i]);
+#endif
+}
+template <int N, class T>
+MT_FN pack<N> load_pack(const T* p) {
+  pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = load8(p + 8 * i);
+  return r;
+}
+/// The first `count` (< N) elements; the rest holds `fill`.
+template <int N, class T>
+MT_FN pack<N> load_pack_tail(const T* p, int count, float fill) {
+  pack<N> r(fill);
+  for (int i = 0; i < count; ++i) r.part[i / 8][i % 8] = promote(p[i]);
+  return r;
+}
+template <int N, class T>
+MT_FN void store_pack(T* p, const pack<N>& v) {
+  for (int i = 0; i < N / 8; ++i) store8(p + 8 * i, v.part[i]);
+}
+template <int N, class T>
+MT_FN void store_pack_tail(T* p, const pack<N>& v, int count) {
+  for (int i = 0; i < count; ++i) p[i] = from_float<T>(v.part[i / 8][i % 8]);
+}
+template <int N>
+MT_FN int_pack<N> iota_pack(int32_t first) {
+  int_pack<N> r;
+  for (int i = 0; i < N / 8; ++i) r.part[i] = int8x32{0, 1, 2, 3, 4, 5, 6, 7} + (first + 8 * i);
+  return r;
+}
+
+// --- reductions of packs: lanes pairwise, in a fixed order ---------------------------------------------------------------------------
+template <class Op>
+struct pack_op;
+template <>
+struct pack_op<Sum> {
+  template <int N>
+  static MT_FN pack<N> combine(const pack<N>& a, const pack<N>& b) { return a + b; }
+};
+template <>
+struct pack_op<Max> {
+  template <int N>
+  static MT_FN pack<N> combine(const pack<N>& a, const pack<N>& b) { return max_of(a, b); }
+};
+template <>
+struct pack_op<Min> {
+  template <int N>
+  static MT_FN pack<N> combine(const pack<N>& a, const pack<N>& b) { return min_of(a, b); }
+};
+template <>
+struct pack_op<ArgMax> {
+  template <int N>
+  static MT_FN indexed_pack<N> combine(const indexed_pack<N>& a, const indexed_pack<N>& b) {
+    mask_pack<N> lower;
+    for (int i = 0; i < N / 8; ++i) lower.part[i] = b.index.part[i] < a.index.part[i];
+    const mask_pack<N> second = (b.value > a.value) | ((b.value == a.value) & lower);
+    return {select(second, b.value, a.value), select(second, b.index, a.index)};
+  }
+};
+template <class Op, int N>
+MT_FN float reduce_pack(const pack<N>& v) {
+  float lane[N];
+  store_pack(lane, v);
+  for (int half = N / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lane[i] = Op::combine(lane[i], lane[i + half]);
+  }
+  return lane[0];
+}
+template <class Op, int N>
+MT_FN indexed reduce_pack(const indexed_pack<N>& v) {
+  indexed best = Op::identity(indexed{});
+  for (int i = 0; i < N; ++i) best = Op::combine(best, {v.value.part[i / 8][i % 8], v.index.part[i / 8][i % 8]});
+  return best;
+}
+template <class Op, int N>
+MT_FN pack<N> identity_pack(const pack<N>&) { return pack<N>(Op::identity(0.0f)); }
+template <class Op, int N>
+MT_FN indexed_pack<N> identity_pack(const indexed_pack<N>&) {
+  const indexed none = Op::identity(indexed{});
+  indexed_pack<N> r{pack<N>(none.value), {}};
+  for (int i = 0; i < N / 8; ++i) r.index.part[i] = int8x32{} + none.index;
+  return r;
+}
+/// (value, index) pairs from either kind.
+template <int N>
+MT_FN indexed_pack<N> make_indexed(const pack<N>& value, const int_pack<N>& index) { return {value, index}; }
+MT_FN indexed make_indexed(float value, int32_t index) { return {value, index}; }
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

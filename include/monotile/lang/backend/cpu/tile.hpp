@@ -1,0 +1,353 @@
+#pragma once
+// The words of the language on CPU: a program is one thread with one row, and a tile is a lazy expression over packs of fp32. `eval` puts
+// it into scratch. Lambdas see packs where they see floats elsewhere.
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "monotile/lang/backend/cpu/simd.hpp"
+#include "monotile/lang/layout.hpp"
+#include "monotile/lang/view.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+inline constexpr int kPack = 32;  // columns per step: four vectors in flight hide the latency of one
+
+struct Context {
+  int64_t program;
+  int thread_index;
+  void* (*allocate)(size_t bytes);  // lives until the program ends
+  unsigned char* scratch;           // grid.scratch_bytes
+
+  template <class T>
+  T* take(int64_t count) const {
+    return static_cast<T*>(allocate(static_cast<size_t>(count + kPack) * sizeof(T)));
+  }
+};
+
+template <class L>
+struct place {
+  using layout = L;
+  int64_t row;
+  int64_t cols;
+  bool live;
+};
+
+template <class L>
+MT_FN place<L> rows_of(const Context& ctx, int64_t, int64_t cols) { return {ctx.program, cols, true}; }
+template <class L>
+MT_FN place<L> at_rows(const place<L>& at, int64_t row) { return {row < 0 ? 0 : row, at.cols, row >= 0}; }
+template <class L>
+MT_FN place<L> with_cols(const place<L>& at, int64_t cols) { return {at.row, cols, at.live}; }
+template <class L>
+MT_FN place<L> local_rows(const Context&, int64_t cols) { return {0, cols, true}; }
+template <class L>
+MT_FN int64_t tile_rows(const Context&, const place<L>&) { return 1; }
+template <class L>
+MT_FN place<L> first_row_only(const place<L>& at) { return {0, at.cols, at.live && at.row == 0}; }
+template <class L>
+MT_FN int64_t row_index(const place<L>& at) { return at.row; }
+
+enum class cache { normal, stream, read_only };
+
+template <class T>
+struct bare {
+  using type = T;
+};
+template <class T>
+struct bare<const T> {
+  using type = T;
+};
+
+struct expression {};  // base of all lazy tiles
+template <class X>
+inline constexpr bool is_expression = std::is_base_of_v<expression, X>;
+
+template <class T>
+struct memory_tile : expression {
+  const T* p;
+  float fill;
+  MT_FN memory_tile(const T* from, float f) : p(from), fill(f) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const { return p == nullptr ? pack<N>(fill) : load_pack<N>(p + c); }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const { return p == nullptr ? pack<N>(fill) : load_pack_tail<N>(p + c, count, fill); }
+};
+
+template <cache = cache::normal, class T, class L>
+MT_FN memory_tile<typename bare<T>::type> load(Context&, const view<T>& from, const place<L>& at, typename bare<T>::type fill = {}) {
+  return {at.live ? from.row(at.row) : nullptr, promote(fill)};
+}
+
+struct any_tile : expression {
+  any_vector v;
+  MT_FN explicit any_tile(const any_vector& from) : v(from) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const {
+    if (v.dtype == DType::f32) return load_pack<N>(static_cast<const float*>(v.data) + c);
+    if (v.dtype == DType::bf16) return load_pack<N>(static_cast<const bfloat16_t*>(v.data) + c);
+    return load_pack<N>(static_cast<const half_t*>(v.data) + c);
+  }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const {
+    if (v.dtype == DType::f32) return load_pack_tail<N>(static_cast<const float*>(v.data) + c, count, 0.0f);
+    if (v.dtype == DType::bf16) return load_pack_tail<N>(static_cast<const bfloat16_t*>(v.data) + c, count, 0.0f);
+    return load_pack_tail<N>(static_cast<const half_t*>(v.data) + c, count, 0.0f);
+  }
+};
+template <class L>
+MT_FN any_tile load_bcast(Context&, const any_vector& from, const place<L>&) { return any_tile(from); }
+
+template <class T, class L>
+MT_FN typename bare<T>::type load_row_value(Context&, T* from, const place<L>& at) {
+  return at.live ? from[at.row] : typename bare<T>::type{};
+}
+template <class T, class U, class L>
+MT_FN void store_row_value(Context&, T* to, const place<L>& at, const U& v) {
+  if (at.live) to[at.row] = static_cast<T>(v);
+}
+
+// --- elementwise -------------------------------------------------------------------------------------------------------------------
+template <int N, class X>
+MT_FN auto cell(const X& x, int64_t c) {
+  if constexpr (is_expression<X>) {
+    return x.template at<N>(c);
+  } else if constexpr (std::is_same_v<X, float>) {
+    return pack<N>(x);
+  } else {
+    return promote(x);
+  }
+}
+template <int N, class X>
+MT_FN auto cell_tail(const X& x, int64_t c, int count) {
+  if constexpr (is_expression<X>) {
+    return x.template tail<N>(c, count);
+  } else {
+    return cell<N>(x, c);
+  }
+}
+
+template <class F, class... X>
+struct map_tile : expression {
+  F f;
+  std::tuple<X...> x;
+  MT_FN map_tile(F fn, const X&... from) : f(fn), x(from...) {}
+  template <int N>
+  MT_FN auto at(int64_t c) const {
+    return std::apply([&](const X&... e) { return f(cell<N>(e, c)...); }, x);
+  }
+  template <int N>
+  MT_FN auto tail(int64_t c, int count) const {
+    return std::apply([&](const X&... e) { return f(cell_tail<N>(e, c, count)...); }, x);
+  }
+};
+template <class F, class... X>
+struct map_at_tile : expression {
+  F f;
+  std::tuple<X...> x;
+  MT_FN map_at_tile(F fn, const X&... from) : f(fn), x(from...) {}
+  template <int N>
+  MT_FN auto at(int64_t c) const {
+    return std::apply([&](const X&... e) { return f(iota_pack<N>(static_cast<int32_t>(c)), cell<N>(e, c)...); }, x);
+  }
+  template <int N>
+  MT_FN auto tail(int64_t c, int count) const {
+    return std::apply([&](const X&... e) { return f(iota_pack<N>(static_cast<int32_t>(c)), cell_tail<N>(e, c, count)...); }, x);
+  }
+};
+
+template <class F, class... X>
+MT_FN auto map(F f, const X&... x) {
+  if constexpr ((is_expression<X> || ...)) {
+    return map_tile<F, X...>(f, x...);
+  } else {
+    return f(promote(x)...);
+  }
+}
+template <class L, class F, class... X>
+MT_FN auto map_at(const place<L>&, F f, const X&... x) { return map_at_tile<F, X...>(f, x...); }
+
+template <class T, class X>
+struct rounded_tile : expression {
+  using stored = T;
+  X x;
+  MT_FN explicit rounded_tile(const X& from) : x(from) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const {
+    T out[N];
+    store_pack(out, x.template at<N>(c));
+    return load_pack<N>(out);
+  }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const {
+    T out[N];
+    store_pack(out, x.template tail<N>(c, count));
+    return load_pack<N>(out);
+  }
+};
+template <class T, class X>
+MT_FN rounded_tile<T, X> round_to(const X& x) { return rounded_tile<T, X>(x); }
+
+template <class X>
+struct swapped_tile : expression {
+  X x;
+  MT_FN explicit swapped_tile(const X& from) : x(from) {}
+  template <int N>
+  static MT_FN pack<N> swapped(const pack<N>& v) {
+    pack<N> r;
+    for (int i = 0; i < N / 8; ++i) r.part[i] = __builtin_shufflevector(v.part[i], v.part[i], 1, 0, 3, 2, 5, 4, 7, 6);
+    return r;
+  }
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const { return swapped(x.template at<N>(c)); }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const { return swapped(x.template tail<N>(c, count)); }
+};
+template <class X>
+MT_FN swapped_tile<X> swap_pairs(Context&, const X& x) { return swapped_tile<X>(x); }
+
+// --- running an expression over the columns ----------------------------------------------------------------------------------------
+template <class T, class X>
+MT_FN void write_columns(T* p, int64_t cols, const X& x) {
+  int64_t c = 0;
+  for (; c + kPack <= cols; c += kPack) store_pack(p + c, x.template at<kPack>(c));
+  for (; c + 8 <= cols; c += 8) store_pack(p + c, x.template at<8>(c));
+  if (c < cols) store_pack_tail(p + c, x.template tail<8>(c, static_cast<int>(cols - c)), static_cast<int>(cols - c));
+}
+
+template <cache = cache::normal, class T, class L, class X>
+MT_FN void store(Context&, const view<T>& to, const place<L>& at, const X& x) {
+  if (!at.live) return;
+  if constexpr (is_expression<X>) {
+    write_columns(to.row(at.row), at.cols, x);
+  } else {
+    T* p = to.row(at.row);
+    for (int64_t c = 0; c < at.cols; ++c) p[c] = from_float<T>(x);
+  }
+}
+
+template <class T>
+struct evaluated_tile : memory_tile<T> {
+  using stored = T;
+  using memory_tile<T>::memory_tile;
+};
+/// Puts the expression into scratch: as the type it was rounded to, else as fp32. `at` tells the number of columns.
+template <class L, class X>
+MT_FN auto eval(Context& ctx, const place<L>& at, const X& x) {
+  if constexpr (!is_expression<X>) {
+    return x;
+  } else if constexpr (requires { typename X::stored; }) {
+    auto* p = ctx.take<typename X::stored>(at.cols);
+    if constexpr (requires { x.x; }) {
+      write_columns(p, at.cols, x.x);
+    } else {
+      write_columns(p, at.cols, x);
+    }
+    return evaluated_tile<typename X::stored>(p, 0.0f);
+  } else {
+    auto* p = ctx.take<float>(at.cols);
+    write_columns(p, at.cols, x);
+    return evaluated_tile<float>(p, 0.0f);
+  }
+}
+
+/// Tiles and row values that change in a loop.
+template <class L>
+MT_FN evaluated_tile<float> zeros(Context& ctx, const place<L>& at) {
+  float* p = ctx.take<float>(at.cols);
+  std::fill(p, p + at.cols, 0.0f);
+  return evaluated_tile<float>(p, 0.0f);
+}
+template <class L>
+MT_FN float row_fill(const place<L>&, float v) { return v; }
+template <class L, class X>
+MT_FN void assign(Context&, const place<L>& at, evaluated_tile<float>& to, const X& from) {
+  write_columns(const_cast<float*>(to.p), at.cols, from);
+}
+
+/// N values made by f(0) ... f(N - 1).
+template <class T, int N>
+struct repeated {
+  T v[N];
+  MT_FN T& operator[](int i) { return v[i]; }
+  MT_FN const T& operator[](int i) const { return v[i]; }
+};
+template <int N, class F>
+MT_FN auto repeat(F f) {
+  if constexpr (N == 1) {
+    return repeated<decltype(f(0)), 1>{{f(0)}};
+  } else if constexpr (N == 2) {
+    return repeated<decltype(f(0)), 2>{{f(0), f(1)}};
+  } else {
+    static_assert(N == 4, "1, 2 or 4");
+    return repeated<decltype(f(0)), 4>{{f(0), f(1), f(2), f(3)}};
+  }
+}
+
+// --- reductions --------------------------------------------------------------------------------------------------------------------
+template <class Op, int N, class V>
+MT_FN V keep_first(const V& v, int count) {  // lanes past count become the identity
+  V r = identity_pack<Op>(v);
+  mask_pack<N> m = iota_pack<N>(0) < count;
+  if constexpr (std::is_same_v<V, pack<N>>) {
+    return select(m, v, r);
+  } else {
+    return V{select(m, v.value, r.value), select(m, v.index, r.index)};
+  }
+}
+
+template <class Op, class L, class X>
+MT_FN auto row_reduce(Context&, const place<L>& at, const X& x) {
+  using V = decltype(x.template at<kPack>(0));
+  using V8 = decltype(x.template at<8>(0));
+  V sum = identity_pack<Op>(V{});
+  int64_t c = 0;
+  for (; c + kPack <= at.cols; c += kPack) sum = pack_op<Op>::combine(sum, x.template at<kPack>(c));
+  V8 rest = identity_pack<Op>(V8{});
+  for (; c + 8 <= at.cols; c += 8) rest = pack_op<Op>::combine(rest, x.template at<8>(c));
+  if (c < at.cols) {
+    const int count = static_cast<int>(at.cols - c);
+    rest = pack_op<Op>::combine(rest, keep_first<Op, 8>(x.template tail<8>(c, count), count));
+  }
+  return Op::combine(reduce_pack<Op>(sum), reduce_pack<Op>(rest));
+}
+
+// One row per program: nothing to combine across rows.
+template <class Op, class L, class X>
+MT_FN X col_reduce(Context&, const place<L>&, const X& x) { return x; }
+template <class Op, class X>
+MT_FN X rows_reduce(Context&, const X& x) { return x; }
+
+/// Inclusive sums along the row, in scratch.
+template <class L, class X>
+MT_FN auto inclusive_scan(Context& ctx, const place<L>& at, const X& x) {
+  float* p = ctx.take<float>(at.cols);
+  write_columns(p, at.cols, x);
+  float sum = 0.0f;
+  for (int64_t c = 0; c < at.cols; ++c) p[c] = sum += p[c];
+  return evaluated_tile<float>(p, 0.0f);
+}
+
+// --- rows as values ----------------------------------------------------------------------------------------------------------------
+template <class L, class T>
+struct held_row {
+  place<L> at;
+  T kept;
+};
+template <class L, class Make, class Again>
+MT_FN auto hold(Context&, const place<L>& at, Make make, Again) {
+  auto t = make(at);
+  return held_row<L, decltype(t)>{at, t};
+}
+template <class L, class Make>
+MT_FN auto hold(Context& ctx, const place<L>& at, Make make) { return hold(ctx, at, make, make); }
+template <class Op, class L, class T, class F>
+MT_FN auto fold(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map(f, h.kept)); }
+template <class Op, class L, class T, class F>
+MT_FN auto fold_at(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map_at(h.at, f, h.kept)); }
+template <class L, class T, class Visit>
+MT_FN void each(Context&, held_row<L, T>& h, Visit visit) { visit(h.at, h.kept); }
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

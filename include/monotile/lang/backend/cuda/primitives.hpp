@@ -1,0 +1,142 @@
+#pragma once
+// NVIDIA: one lane per C++ thread of execution, 32 to a wave.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "monotile/lang/reduction.hpp"
+#include "monotile/lang/view.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+inline constexpr int kWave = 32;   // lanes that exchange registers
+inline constexpr int kLanes = 1;   // lanes that this C++ thread of execution stands for
+
+// --- conversions -------------------------------------------------------------------------------------------------------------------
+MT_FN float promote(float v) { return v; }
+MT_FN int32_t promote(int32_t v) { return v; }
+MT_FN int64_t promote(int64_t v) { return v; }
+MT_FN bool promote(bool v) { return v; }
+MT_FN indexed promote(indexed v) { return v; }
+MT_FN float promote(half_t v) { return __half2float(__ushort_as_half(v.bits)); }
+MT_FN float promote(bfloat16_t v) { return __builtin_bit_cast(float, static_cast<uint32_t>(v.bits) << 16); }
+
+template <class T>
+struct rounding;
+template <>
+struct rounding<float> {
+  static MT_FN float apply(float v) { return v; }
+};
+template <>
+struct rounding<int32_t> {
+  static MT_FN int32_t apply(int32_t v) { return v; }
+};
+template <>
+struct rounding<half_t> {
+  static MT_FN half_t apply(float v) { return {__half_as_ushort(__float2half_rn(v))}; }
+};
+template <>
+struct rounding<bfloat16_t> {
+  static MT_FN bfloat16_t apply(float v) { return {__bfloat16_as_ushort(__float2bfloat16_rn(v))}; }
+};
+
+// --- arithmetic --------------------------------------------------------------------------------------------------------------------
+MT_FN float recip_sqrt(float v) { return rsqrtf(v); }
+MT_FN float fast_exp2(float v) { return exp2f(v); }
+MT_FN float fast_exp(float v) { return expf(v); }
+MT_FN float fast_log(float v) { return logf(v); }
+MT_FN float fast_tanh(float v) { return tanhf(v); }
+MT_FN float erf_of(float v) { return erff(v); }
+MT_FN float fma_of(float a, float b, float c) { return fmaf(a, b, c); }
+MT_FN float max_of(float a, float b) { return fmaxf(a, b); }
+MT_FN float min_of(float a, float b) { return fminf(a, b); }
+MT_FN float abs_of(float a) { return fabsf(a); }
+template <class T>
+MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
+MT_FN bool is_nan(float v) { return v != v; }
+
+// --- lanes -------------------------------------------------------------------------------------------------------------------------
+template <class T>
+__device__ __forceinline__ T shuffle_xor_one(T v, int mask) {
+  return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+__device__ __forceinline__ indexed shuffle_xor_one(indexed v, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, v.value, mask), __shfl_xor_sync(0xffffffffu, v.index, mask)};
+}
+template <class T>
+MT_FN void shuffle_xor(T (&out)[1], const T (&in)[1], int mask) {
+#if defined(__CUDA_ARCH__)
+  out[0] = shuffle_xor_one(in[0], mask);
+#endif
+}
+template <class T>
+MT_FN void shuffle_up(T (&out)[1], const T (&in)[1], int distance) {
+#if defined(__CUDA_ARCH__)
+  out[0] = __shfl_up_sync(0xffffffffu, in[0], distance);
+#endif
+}
+
+struct alignas(16) vector16 {
+  uint32_t word[4];
+};
+/// 16 bytes at an aligned address, read once and not kept.
+MT_FN vector16 load16(const void* p) {
+#if defined(__CUDA_ARCH__)
+  const uint4 q = __ldg(static_cast<const uint4*>(p));
+  return {{q.x, q.y, q.z, q.w}};
+#else
+  return {};
+#endif
+}
+MT_FN vector16 load16_mutable(const void* p) {
+#if defined(__CUDA_ARCH__)
+  const uint4 q = *static_cast<const uint4*>(p);
+  return {{q.x, q.y, q.z, q.w}};
+#else
+  return {};
+#endif
+}
+MT_FN vector16 load16_stream(const void* p) {
+#if defined(__CUDA_ARCH__)
+  const uint4 q = __ldcs(static_cast<const uint4*>(p));
+  return {{q.x, q.y, q.z, q.w}};
+#else
+  return {};
+#endif
+}
+MT_FN void store16(void* p, const vector16& v) {
+#if defined(__CUDA_ARCH__)
+  *static_cast<uint4*>(p) = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
+#endif
+}
+MT_FN void store16_stream(void* p, const vector16& v) {
+#if defined(__CUDA_ARCH__)
+  __stcs(static_cast<uint4*>(p), make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]));
+#endif
+}
+
+/// What a program knows of its place. Scratch lives in shared memory.
+struct Context {
+  int64_t program;
+  int threads;
+  unsigned char* slots;    // two slots for values that cross waves
+  unsigned char* scratch;  // grid.scratch_bytes
+  int turn = 0;
+
+  MT_FN int thread(int) const {
+#if defined(__CUDA_ARCH__)
+    return static_cast<int>(threadIdx.x);
+#else
+    return 0;
+#endif
+  }
+  MT_FN void barrier() const {
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+#endif
+  }
+};
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -1,0 +1,94 @@
+#pragma once
+// A GPU on the CPU: every wave is a fibre with real barriers; a tile keeps the registers of all its lanes side by side. The layouts,
+// shuffles and reduction trees are those of the GPU path (lang/backend/simt).
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "monotile/lang/reduction.hpp"
+#include "monotile/lang/view.hpp"
+#include "monotile/numeric.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+inline constexpr int kWave = MONOTILE_WAVE;
+inline constexpr int kLanes = MONOTILE_WAVE;
+
+MT_FN float promote(float v) { return v; }
+MT_FN int32_t promote(int32_t v) { return v; }
+MT_FN int64_t promote(int64_t v) { return v; }
+MT_FN bool promote(bool v) { return v; }
+MT_FN indexed promote(indexed v) { return v; }
+MT_FN float promote(half_t v) { return to_float(v); }
+MT_FN float promote(bfloat16_t v) { return to_float(v); }
+
+template <class T>
+struct rounding {
+  static MT_FN T apply(float v) { return from_float<T>(v); }
+};
+template <>
+struct rounding<int32_t> {
+  static MT_FN int32_t apply(int32_t v) { return v; }
+};
+
+MT_FN float recip_sqrt(float v) { return 1.0f / std::sqrt(v); }
+MT_FN float fast_exp2(float v) { return std::exp2(v); }
+MT_FN float fast_exp(float v) { return std::exp(v); }
+MT_FN float fast_log(float v) { return std::log(v); }
+MT_FN float fast_tanh(float v) { return std::tanh(v); }
+MT_FN float erf_of(float v) { return std::erf(v); }
+MT_FN float fma_of(float a, float b, float c) { return std::fma(a, b, c); }
+MT_FN float max_of(float a, float b) { return std::fmax(a, b); }
+MT_FN float min_of(float a, float b) { return std::fmin(a, b); }
+MT_FN float abs_of(float a) { return std::fabs(a); }
+template <class T>
+MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
+MT_FN bool is_nan(float v) { return v != v; }
+
+template <class T>
+MT_FN void shuffle_xor(T (&out)[kLanes], const T (&in)[kLanes], int mask) {
+  T copy[kLanes];
+  for (int l = 0; l < kLanes; ++l) copy[l] = in[l ^ mask];
+  for (int l = 0; l < kLanes; ++l) out[l] = copy[l];
+}
+template <class T>
+MT_FN void shuffle_up(T (&out)[kLanes], const T (&in)[kLanes], int distance) {
+  T copy[kLanes];
+  for (int l = 0; l < kLanes; ++l) copy[l] = in[l >= distance ? l - distance : l];
+  for (int l = 0; l < kLanes; ++l) out[l] = copy[l];
+}
+
+struct alignas(16) vector16 {
+  uint32_t word[4];
+};
+[[noreturn]] void misaligned_access(const void* p);
+/// Aborts on an address that the GPU would refuse.
+inline vector16 load16(const void* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 16 != 0) misaligned_access(p);
+  vector16 v;
+  std::memcpy(&v, p, 16);
+  return v;
+}
+inline vector16 load16_mutable(const void* p) { return load16(p); }
+inline vector16 load16_stream(const void* p) { return load16(p); }
+inline void store16(void* p, const vector16& v) {
+  if (reinterpret_cast<uintptr_t>(p) % 16 != 0) misaligned_access(p);
+  std::memcpy(p, &v, 16);
+}
+inline void store16_stream(void* p, const vector16& v) { store16(p, v); }
+
+struct Context {
+  int64_t program;
+  int threads;
+  unsigned char* slots;
+  unsigned char* scratch;
+  int turn = 0;
+  int wave = 0;
+  void* fibre = nullptr;  // the scheduler's
+
+  int thread(int lane) const { return wave * kWave + lane; }
+  void barrier() const;
+};
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -1,0 +1,713 @@
+#pragma once
+// The words of the language for machines with lanes (NVIDIA, the emulator, later AMD and SPIR-V). Everything is eager: a tile is an array of
+// registers per lane. Only conversions, shuffles, 16-byte accesses and barriers come from the target's primitives.
+
+#include <cstdint>
+
+#include "monotile/lang/layout.hpp"
+#include "monotile/lang/reduction.hpp"
+#include "monotile/lang/view.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+template <class T, class L>
+struct tile {
+  using element = T;
+  using layout = L;
+  T v[kLanes][L::elements];
+};
+
+template <class T, class L>
+struct row_value {
+  using element = T;
+  using layout = L;
+  T v[kLanes];
+};
+
+/// Where the tile of this program stands: a row per lane group, a first column, and what of it exists.
+template <class L>
+struct place {
+  using layout = L;
+  int64_t row[kLanes];
+  bool live[kLanes];       // the row exists
+  int32_t lane[kLanes];    // position within the lanes of the row
+  int32_t width;           // lanes per row
+  int32_t limit;           // columns of this tile that exist
+  int64_t first_col;
+  int64_t cols;
+
+  MT_FN int32_t local_col(int l, int element) const { return L::coord(lane[l], element, width).col; }
+  MT_FN bool full(int l) const { return local_col(l, L::elements - 1) < limit; }
+};
+
+MT_FN int32_t clipped(int64_t n) { return n > INT32_MAX ? INT32_MAX : static_cast<int32_t>(n); }
+
+/// The place of this program's tile when programs walk `rows` rows of `cols` columns in order.
+template <class L>
+MT_FN place<L> rows_of(const Context& ctx, int64_t rows, int64_t cols) {
+  place<L> at;
+  at.width = L::row_lanes(ctx.threads);
+  const int rows_per_program = L::lanes_per_row == 0 ? 1 : ctx.threads / at.width;
+  for (int l = 0; l < kLanes; ++l) {
+    const int t = ctx.thread(l);
+    at.row[l] = ctx.program * rows_per_program + (L::lanes_per_row == 0 ? 0 : t / at.width);
+    at.lane[l] = L::lanes_per_row == 0 ? t : t % at.width;
+    at.live[l] = at.row[l] < rows;
+    if (!at.live[l]) at.row[l] = 0;
+  }
+  at.first_col = 0;
+  at.cols = cols;
+  at.limit = clipped(cols);
+  return at;
+}
+
+/// The place shifted to the chunk that starts at column `first`.
+template <class L>
+MT_FN place<L> chunk_at(const place<L>& at, int64_t first) {
+  place<L> c = at;
+  c.first_col = first;
+  c.limit = clipped(at.cols - first);
+  return c;
+}
+template <class L>
+MT_FN int64_t chunk_cols(const place<L>& at) {
+  return static_cast<int64_t>(at.width) * L::elements;
+}
+
+/// The same columns of other rows (paged and indexed data); rows < 0 do not exist.
+template <class L>
+MT_FN place<L> at_rows(const place<L>& at, const row_value<int64_t, L>& rows) {
+  place<L> g = at;
+  for (int l = 0; l < kLanes; ++l) {
+    g.live[l] = at.live[l] && rows.v[l] >= 0;
+    g.row[l] = g.live[l] ? rows.v[l] : 0;
+  }
+  return g;
+}
+/// The same rows with another number of columns.
+template <class L>
+MT_FN place<L> with_cols(const place<L>& at, int64_t cols) {
+  place<L> g = at;
+  g.cols = cols;
+  g.limit = clipped(cols - at.first_col);
+  return g;
+}
+template <class L>
+MT_FN place<L> at_rows(const place<L>& at, int64_t row) {
+  place<L> g = at;
+  for (int l = 0; l < kLanes; ++l) g.row[l] = row;
+  return g;
+}
+/// Rows counted within this program, whatever its index: lane group g stands on row g.
+template <class L>
+MT_FN place<L> local_rows(const Context& ctx, int64_t cols) {
+  static_assert(L::lanes_per_row != 0, "lane groups");
+  place<L> at;
+  at.width = L::lanes_per_row;
+  for (int l = 0; l < kLanes; ++l) {
+    at.row[l] = ctx.thread(l) / L::lanes_per_row;
+    at.lane[l] = ctx.thread(l) % L::lanes_per_row;
+    at.live[l] = true;
+  }
+  at.first_col = 0;
+  at.cols = cols;
+  at.limit = clipped(cols);
+  return at;
+}
+template <class L>
+MT_FN int64_t tile_rows(const Context& ctx, const place<L>&) { return ctx.threads / L::lanes_per_row; }
+/// Only row 0 of the tile exists: for results that all rows share.
+template <class L>
+MT_FN place<L> first_row_only(const place<L>& at) {
+  place<L> g = at;
+  for (int l = 0; l < kLanes; ++l) {
+    g.live[l] = at.live[l] && at.row[l] == 0;
+    g.row[l] = 0;
+  }
+  return g;
+}
+template <class L>
+MT_FN row_value<int64_t, L> row_index(const place<L>& at) {
+  row_value<int64_t, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = at.row[l];
+  return r;
+}
+
+// --- registers <-> 16-byte vectors -------------------------------------------------------------------------------------------------
+template <class T>
+MT_FN T element_of(const vector16& v, int i) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(T, v.word[i]);
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(T, static_cast<uint16_t>(v.word[i / 2] >> (16 * (i % 2))));
+  } else {
+    static_assert(sizeof(T) == 1, "elements of 1, 2 or 4 bytes");
+    return __builtin_bit_cast(T, static_cast<uint8_t>(v.word[i / 4] >> (8 * (i % 4))));
+  }
+}
+template <class T>
+MT_FN uint32_t bits_of(T v) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(uint32_t, v);
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(uint16_t, v);
+  } else {
+    return __builtin_bit_cast(uint8_t, v);
+  }
+}
+template <class T>
+MT_FN vector16 pack16(const T* v) {
+  vector16 out;
+  constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
+  MT_UNROLL
+  for (int w = 0; w < 4; ++w) {
+    uint32_t word = 0;
+    MT_UNROLL
+    for (int i = 0; i < kPerWord; ++i) word |= bits_of(v[w * kPerWord + i]) << (8 * static_cast<int>(sizeof(T)) * i);
+    out.word[w] = word;
+  }
+  return out;
+}
+
+/// How long data is wanted in the caches.
+enum class cache { normal, stream, read_only };
+
+template <cache Hint, class T, int N>
+MT_FN void load_run(T (&out)[N], int first, const T* p, int count) {
+  constexpr int kPer = 16 / static_cast<int>(sizeof(T));
+  MT_UNROLL
+  for (int j = 0; j < count / kPer; ++j) {
+    vector16 q;
+    if constexpr (Hint == cache::stream) {
+      q = load16_stream(p + j * kPer);
+    } else if constexpr (Hint == cache::read_only) {
+      q = load16(p + j * kPer);
+    } else {
+      q = load16_mutable(p + j * kPer);
+    }
+    MT_UNROLL
+    for (int i = 0; i < kPer; ++i) out[first + j * kPer + i] = element_of<T>(q, i);
+  }
+}
+
+template <class T>
+struct bare {
+  using type = T;
+};
+template <class T>
+struct bare<const T> {
+  using type = T;
+};
+
+template <cache Hint, class T, class L>
+MT_FN void load_lane(T (&out)[L::elements], const T* p, bool vectors, const place<L>& at, int l, T fill) {
+  constexpr int E = L::vector_elements;
+  if (!at.live[l]) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) out[e] = fill;
+    return;
+  }
+  p += at.first_col;
+  if (vectors && at.full(l)) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) load_run<Hint>(out, i * E, p + at.local_col(l, i * E), E);
+    return;
+  }
+  MT_UNROLL
+  for (int i = 0; i < L::vectors; ++i) {
+    const int c = at.local_col(l, i * E);
+    if (vectors && c + E <= at.limit) {
+      load_run<Hint>(out, i * E, p + c, E);
+    } else {
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) out[i * E + e] = c + e < at.limit ? p[c + e] : fill;
+    }
+  }
+}
+
+/// The tile of `from` at `at`; cells that do not exist hold `fill`.
+template <cache Hint = cache::normal, class T, class L>
+MT_FN tile<typename bare<T>::type, L> load(Context&, const view<T>& from, const place<L>& at, typename bare<T>::type fill = {}) {
+  using U = typename bare<T>::type;
+  tile<U, L> t;
+  for (int l = 0; l < kLanes; ++l) load_lane<Hint, U, L>(t.v[l], from.row(at.row[l]), from.vectors, at, l, fill);
+  return t;
+}
+
+/// A vector over columns, the same for every row, as fp32.
+template <class L>
+MT_FN tile<float, L> load_bcast(Context&, const any_vector& from, const place<L>& at) {
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    if (from.dtype == DType::f32) {
+      load_lane<cache::read_only, float, L>(t.v[l], static_cast<const float*>(from.data), from.vectors, at, l, 0.0f);
+    } else if (from.dtype == DType::bf16) {
+      bfloat16_t raw[L::elements];
+      load_lane<cache::read_only, bfloat16_t, L>(raw, static_cast<const bfloat16_t*>(from.data), from.vectors, at, l, bfloat16_t{});
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) t.v[l][e] = promote(raw[e]);
+    } else {
+      half_t raw[L::elements];
+      load_lane<cache::read_only, half_t, L>(raw, static_cast<const half_t*>(from.data), from.vectors, at, l, half_t{});
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) t.v[l][e] = promote(raw[e]);
+    }
+  }
+  return t;
+}
+
+template <class T>
+struct convert {
+  template <class U>
+  static MT_FN T apply(U v) { return rounding<T>::apply(promote(v)); }
+  static MT_FN T apply(T v) { return v; }
+};
+
+/// Writes what exists of the tile, converted with one rounding.
+template <cache Hint = cache::normal, class T, class U, class L>
+MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, L>& t) {
+  constexpr int E = L::vector_elements;
+  constexpr int kPer = 16 / static_cast<int>(sizeof(T));
+  for (int l = 0; l < kLanes; ++l) {
+    if (!at.live[l]) continue;
+    T* p = to.row(at.row[l]) + at.first_col;
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * E);
+      T out[E];
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) out[e] = convert<T>::apply(t.v[l][i * E + e]);
+      if (to.vectors && c + E <= at.limit) {
+        MT_UNROLL
+        for (int j = 0; j < E / kPer; ++j) {
+          if constexpr (Hint == cache::stream) {
+            store16_stream(p + c + j * kPer, pack16(out + j * kPer));
+          } else {
+            store16(p + c + j * kPer, pack16(out + j * kPer));
+          }
+        }
+      } else {
+        MT_UNROLL
+        for (int e = 0; e < E; ++e) {
+          if (c + e < at.limit) p[c + e] = out[e];
+        }
+      }
+    }
+  }
+}
+
+/// One value per row from a packed array, or written to it (by the first lane of the row).
+template <class T, class L>
+MT_FN row_value<typename bare<T>::type, L> load_row_value(Context&, T* from, const place<L>& at) {
+  row_value<typename bare<T>::type, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = at.live[l] ? from[at.row[l]] : typename bare<T>::type{};
+  return r;
+}
+template <class T, class U, class L>
+MT_FN void store_row_value(Context&, T* to, const place<L>& at, const row_value<U, L>& r) {
+  for (int l = 0; l < kLanes; ++l) {
+    if (at.live[l] && at.lane[l] == 0) to[at.row[l]] = static_cast<T>(r.v[l]);
+  }
+}
+
+// --- elementwise -------------------------------------------------------------------------------------------------------------------
+template <class X>
+struct tile_traits {
+  static constexpr int level = 0;
+};
+template <class T, class L>
+struct tile_traits<row_value<T, L>> {
+  static constexpr int level = 1;
+  using layout = L;
+};
+template <class T, class L>
+struct tile_traits<tile<T, L>> {
+  static constexpr int level = 2;
+  using layout = L;
+};
+/// N values made by f(0) ... f(N - 1).
+template <class T, int N>
+struct repeated {
+  T v[N];
+  MT_FN T& operator[](int i) { return v[i]; }
+  MT_FN const T& operator[](int i) const { return v[i]; }
+};
+template <int N, class F>
+MT_FN auto repeat(F f) {
+  if constexpr (N == 1) {
+    return repeated<decltype(f(0)), 1>{{f(0)}};
+  } else if constexpr (N == 2) {
+    return repeated<decltype(f(0)), 2>{{f(0), f(1)}};
+  } else {
+    static_assert(N == 4, "1, 2 or 4");
+    return repeated<decltype(f(0)), 4>{{f(0), f(1), f(2), f(3)}};
+  }
+}
+
+template <class X, class... Rest>
+struct layout_among {
+  using type = typename layout_among<Rest...>::type;
+};
+template <class X, class... Rest>
+  requires(tile_traits<X>::level > 0)
+struct layout_among<X, Rest...> {
+  using type = typename tile_traits<X>::layout;
+};
+
+template <class T, class L>
+MT_FN auto cell(const tile<T, L>& t, int l, int e) { return promote(t.v[l][e]); }
+template <class T, class L>
+MT_FN auto cell(const row_value<T, L>& r, int l, int) { return promote(r.v[l]); }
+MT_FN float cell(float v, int, int) { return v; }
+
+template <class... X>
+inline constexpr int highest_level = [] {
+  int m = 0;
+  ((m = tile_traits<X>::level > m ? tile_traits<X>::level : m), ...);
+  return m;
+}();
+
+/// f of each element; row values take part as if spread over their row. 16-bit elements arrive as fp32.
+template <class F, class... X>
+  requires(highest_level<X...> > 0)
+MT_FN auto map(F f, const X&... x) {
+  using L = typename layout_among<X...>::type;
+  using R = decltype(f(cell(x, 0, 0)...));
+  if constexpr (highest_level<X...> == 2) {
+    tile<R, L> out;
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) out.v[l][e] = f(cell(x, l, e)...);
+    }
+    return out;
+  } else {
+    row_value<R, L> out;
+    for (int l = 0; l < kLanes; ++l) out.v[l] = f(cell(x, l, 0)...);
+    return out;
+  }
+}
+
+/// f(column, elements...): for masks, indices and positions.
+template <class L, class F, class... X>
+MT_FN auto map_at(const place<L>& at, F f, const X&... x) {
+  using R = decltype(f(int32_t{}, cell(x, 0, 0)...));
+  tile<R, L> out;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) out.v[l][e] = f(static_cast<int32_t>(at.first_col) + at.local_col(l, e), cell(x, l, e)...);
+  }
+  return out;
+}
+
+template <class T, class U, class L>
+MT_FN tile<T, L> round_to(const tile<U, L>& t) {
+  tile<T, L> out;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) out.v[l][e] = convert<T>::apply(t.v[l][e]);
+  }
+  return out;
+}
+
+/// Marks a value that is used twice or whose source is about to be overwritten; registers already are values.
+template <class L, class X>
+MT_FN const X& eval(Context&, const place<L>&, const X& x) { return x; }
+
+/// A (value, index) pair, for ArgMax.
+MT_FN indexed make_indexed(float value, int32_t index) { return {value, index}; }
+
+/// Tiles and row values that change in a loop.
+template <class L>
+MT_FN tile<float, L> zeros(Context&, const place<L>&) {
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) t.v[l][e] = 0.0f;
+  }
+  return t;
+}
+template <class L>
+MT_FN row_value<float, L> row_fill(const place<L>&, float v) {
+  row_value<float, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = v;
+  return r;
+}
+template <class L>
+MT_FN void assign(Context&, const place<L>&, tile<float, L>& to, const tile<float, L>& from) { to = from; }
+
+/// Neighbours (2i, 2i + 1) exchanged.
+template <class T, class L>
+MT_FN tile<T, L> swap_pairs(Context&, const tile<T, L>& t) {
+  static_assert(L::vector_elements % 2 == 0, "pairs must lie in one lane");
+  tile<T, L> out;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) out.v[l][e] = t.v[l][e ^ 1];
+  }
+  return out;
+}
+
+// --- reductions --------------------------------------------------------------------------------------------------------------------
+template <class Op, class T>
+MT_FN void reduce_lanes(T (&v)[kLanes], int width) {
+  for (int mask = width / 2; mask > 0; mask /= 2) {
+    T other[kLanes];
+    shuffle_xor(other, v, mask);
+    for (int l = 0; l < kLanes; ++l) v[l] = Op::combine(v[l], other[l]);
+  }
+}
+
+/// Over all lanes of the program. Two slots take turns, so that one barrier per call is enough: a slot is written again only after
+/// every lane has passed the barrier of the call in between.
+template <class Op, class T>
+MT_FN void reduce_program(Context& ctx, T (&v)[kLanes]) {
+  reduce_lanes<Op>(v, kWave);
+  const int waves = ctx.threads / kWave;
+  if (waves <= 1) return;
+  static_assert(sizeof(T) <= 8, "slots hold 8 bytes a wave");
+  T* slot = reinterpret_cast<T*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
+  ++ctx.turn;
+  for (int l = 0; l < kLanes; ++l) {
+    if (ctx.thread(l) % kWave == 0) slot[ctx.thread(l) / kWave] = v[l];
+  }
+  ctx.barrier();
+  for (int l = 0; l < kLanes; ++l) {
+    const int lane = ctx.thread(l) % kWave;
+    v[l] = lane < waves ? slot[lane] : Op::identity(T{});
+  }
+  reduce_lanes<Op>(v, kWave);
+}
+
+template <class Op, class L, class T>
+MT_FN void finish_rows(Context& ctx, row_value<T, L>& r) {
+  if constexpr (L::lanes_per_row == 0) {
+    reduce_program<Op>(ctx, r.v);
+  } else {
+    reduce_lanes<Op>(r.v, L::lanes_per_row);
+  }
+}
+
+/// This lane's share of a row reduction (cells that do not exist stay out), added to `into`.
+template <class Op, class T, class L>
+MT_FN void accumulate(const place<L>& at, row_value<T, L>& into, const tile<T, L>& t) {
+  for (int l = 0; l < kLanes; ++l) {
+    T sum = into.v[l];
+    if (at.full(l)) {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) sum = Op::combine(sum, t.v[l][e]);
+    } else {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) {
+        if (at.local_col(l, e) < at.limit) sum = Op::combine(sum, t.v[l][e]);
+      }
+    }
+    into.v[l] = sum;
+  }
+}
+
+/// The reduction of each row, in every lane of the row.
+template <class Op, class T, class L>
+MT_FN row_value<T, L> row_reduce(Context& ctx, const place<L>& at, const tile<T, L>& t) {
+  row_value<T, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(T{});
+  accumulate<Op>(at, r, t);
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+
+/// Over all rows of the tile: one value per column cell, the same in each row group. Goes through scratch (ctx.threads * elements * 4 bytes).
+template <class Op, class L>
+MT_FN tile<float, L> col_reduce(Context& ctx, const place<L>&, const tile<float, L>& t) {
+  static_assert(L::lanes_per_row != 0, "rows that fill the program have nothing to reduce");
+  float* shared = reinterpret_cast<float*>(ctx.scratch);
+  constexpr int E = L::elements, W = L::lanes_per_row;
+  ctx.barrier();
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < E; ++e) shared[e * ctx.threads + ctx.thread(l)] = t.v[l][e];
+  }
+  ctx.barrier();
+  tile<float, L> out;
+  for (int l = 0; l < kLanes; ++l) {
+    const int lane = ctx.thread(l) % W;
+    MT_UNROLL
+    for (int e = 0; e < E; ++e) {
+      float sum = shared[e * ctx.threads + lane];
+      for (int g = W; g < ctx.threads; g += W) sum = Op::combine(sum, shared[e * ctx.threads + g + lane]);
+      out.v[l][e] = sum;
+    }
+  }
+  return out;
+}
+/// The same for one value per row.
+template <class Op, class T, class L>
+MT_FN row_value<T, L> rows_reduce(Context& ctx, const row_value<T, L>& r) {
+  static_assert(L::lanes_per_row != 0, "rows that fill the program have nothing to reduce");
+  constexpr int W = L::lanes_per_row;
+  row_value<T, L> out = r;
+  for (int mask = W; mask < kWave; mask *= 2) {
+    T other[kLanes];
+    shuffle_xor(other, out.v, mask);
+    for (int l = 0; l < kLanes; ++l) out.v[l] = Op::combine(out.v[l], other[l]);
+  }
+  const int waves = ctx.threads / kWave;
+  if (waves <= 1) return out;
+  T* slot = reinterpret_cast<T*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
+  ++ctx.turn;
+  for (int l = 0; l < kLanes; ++l) {
+    if (ctx.thread(l) % kWave == 0) slot[ctx.thread(l) / kWave] = out.v[l];
+  }
+  ctx.barrier();
+  for (int l = 0; l < kLanes; ++l) {
+    T sum = slot[0];
+    for (int w = 1; w < waves; ++w) sum = Op::combine(sum, slot[w]);
+    out.v[l] = sum;
+  }
+  return out;
+}
+
+/// Inclusive sums along each row in column order.
+template <class L>
+MT_FN tile<float, L> inclusive_scan(Context& ctx, const place<L>& at, const tile<float, L>& t) {
+  static_assert(L::lanes_per_row == 0 || L::lanes_per_row <= kWave, "a row lies in one wave or fills the program");
+  constexpr int E = L::vector_elements;
+  tile<float, L> out;
+  float carry[kLanes];
+  for (int l = 0; l < kLanes; ++l) carry[l] = 0.0f;
+  const int width = L::lanes_per_row == 0 ? kWave : L::lanes_per_row;
+  const int waves = L::lanes_per_row == 0 ? ctx.threads / kWave : 1;
+  MT_UNROLL
+  for (int i = 0; i < L::vectors; ++i) {
+    float sum[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      float s = 0.0f;
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) {
+        s += at.local_col(l, i * E + e) < at.limit ? t.v[l][i * E + e] : 0.0f;
+        out.v[l][i * E + e] = s;
+      }
+      sum[l] = s;
+    }
+    float scanned[kLanes], other[kLanes];
+    for (int l = 0; l < kLanes; ++l) scanned[l] = sum[l];
+    for (int d = 1; d < width; d *= 2) {
+      shuffle_up(other, scanned, d);
+      for (int l = 0; l < kLanes; ++l) {
+        if (ctx.thread(l) % width >= d) scanned[l] += other[l];
+      }
+    }
+    float before[kLanes], total[kLanes];
+    for (int l = 0; l < kLanes; ++l) before[l] = scanned[l] - sum[l];
+    if (waves > 1) {
+      float* slot = reinterpret_cast<float*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
+      ++ctx.turn;
+      for (int l = 0; l < kLanes; ++l) {
+        if (ctx.thread(l) % kWave == kWave - 1) slot[ctx.thread(l) / kWave] = scanned[l];
+      }
+      ctx.barrier();
+      for (int l = 0; l < kLanes; ++l) {
+        float earlier = 0.0f, all = 0.0f;
+        for (int w = 0; w < waves; ++w) {
+          if (w < ctx.thread(l) / kWave) earlier += slot[w];
+          all += slot[w];
+        }
+        before[l] += earlier;
+        total[l] = all;
+      }
+    } else {
+      for (int l = 0; l < kLanes; ++l) total[l] = scanned[l];
+      row_value<float, L> last;  // the last lane's sum, for every lane of the row
+      for (int l = 0; l < kLanes; ++l) last.v[l] = ctx.thread(l) % width == width - 1 ? total[l] : 0.0f;
+      reduce_lanes<Sum>(last.v, width);
+      for (int l = 0; l < kLanes; ++l) total[l] = last.v[l];
+    }
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) out.v[l][i * E + e] += carry[l] + before[l];
+      carry[l] += total[l];
+    }
+  }
+  return out;
+}
+
+// --- rows that stay on chip, or are read again -------------------------------------------------------------------------------------
+/// A row as a value: `make(place)` gives its tile (and may store on the way: it runs once per chunk); where the row is too long to stay in
+/// registers, later passes call `again(place)` instead.
+template <class L, class Make, class Again>
+struct held_row {
+  using tile_type = decltype(static_cast<Make*>(nullptr)->operator()(*static_cast<const place<L>*>(nullptr)));
+  place<L> at;
+  Make make;
+  Again again;
+  bool made;
+  tile_type kept;
+};
+
+template <class L, class Make, class Again>
+MT_FN held_row<L, Make, Again> hold(Context&, const place<L>& at, Make make, Again again) {
+  if constexpr (L::streaming) {
+    return {at, make, again, false, {}};
+  } else {
+    return {at, make, again, true, make(at)};
+  }
+}
+template <class L, class Make>
+MT_FN auto hold(Context& ctx, const place<L>& at, Make make) {
+  return hold(ctx, at, make, make);
+}
+
+/// Op over f of the elements of each row.
+template <class Op, class L, class Make, class Again, class F>
+MT_FN auto fold(Context& ctx, held_row<L, Make, Again>& h, F f) {
+  using R = decltype(f(promote(h.kept.v[0][0])));
+  row_value<R, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(R{});
+  if constexpr (L::streaming) {
+    for (int64_t c = 0; c < h.at.cols; c += chunk_cols(h.at)) {
+      const place<L> at = chunk_at(h.at, c);
+      accumulate<Op>(at, r, h.made ? map(f, h.again(at)) : map(f, h.make(at)));
+    }
+    h.made = true;
+  } else {
+    accumulate<Op>(h.at, r, map(f, h.kept));
+  }
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+/// The same with f(column, element).
+template <class Op, class L, class Make, class Again, class F>
+MT_FN auto fold_at(Context& ctx, held_row<L, Make, Again>& h, F f) {
+  using R = decltype(f(int32_t{}, promote(h.kept.v[0][0])));
+  row_value<R, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(R{});
+  if constexpr (L::streaming) {
+    for (int64_t c = 0; c < h.at.cols; c += chunk_cols(h.at)) {
+      const place<L> at = chunk_at(h.at, c);
+      accumulate<Op>(at, r, h.made ? map_at(at, f, h.again(at)) : map_at(at, f, h.make(at)));
+    }
+    h.made = true;
+  } else {
+    accumulate<Op>(h.at, r, map_at(h.at, f, h.kept));
+  }
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+/// visit(place, tile) for each chunk of the row.
+template <class L, class Make, class Again, class Visit>
+MT_FN void each(Context&, held_row<L, Make, Again>& h, Visit visit) {
+  if constexpr (L::streaming) {
+    for (int64_t c = 0; c < h.at.cols; c += chunk_cols(h.at)) {
+      const place<L> at = chunk_at(h.at, c);
+      if (h.made) {
+        visit(at, h.again(at));
+      } else {
+        visit(at, h.make(at));
+      }
+    }
+    h.made = true;
+  } else {
+    visit(h.at, h.kept);
+  }
+}
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -1,0 +1,15 @@
+#pragma once
+// Which target this translation unit is compiled for. CMake defines exactly one of MONOTILE_TARGET_CPU, MONOTILE_TARGET_EMULATED (with
+// MONOTILE_WAVE) or MONOTILE_TARGET_CUDA, and MONOTILE_TARGET_NAME; host code that only fills views defines none of them.
+
+#if defined(__CUDACC__)
+#define MT_FN __host__ __device__ __forceinline__
+#define MT_UNROLL _Pragma("unroll")
+#else
+#define MT_FN inline __attribute__((always_inline))
+#define MT_UNROLL
+#endif
+
+#if defined(MONOTILE_TARGET_CUDA) || defined(MONOTILE_TARGET_EMULATED)
+#define MONOTILE_TARGET_SIMT 1
+#endif

@@ -1,0 +1,47 @@
+#pragma once
+// The reductions a tile knows: associative operations with an identity. Trees are fixed, so results never depend on timing or batch.
+
+#include <cstdint>
+
+#include "monotile/lang/backend/target.hpp"
+
+namespace monotile::lang {
+
+/// A value with where it came from; ties are won by the lower index, NaN never wins.
+struct indexed {
+  float value;
+  int32_t index;
+};
+
+inline constexpr float kInfinity = __builtin_huge_valf();
+
+struct Sum {
+  template <class T>
+  static MT_FN T identity(T) { return T(0); }
+  template <class T>
+  static MT_FN T combine(T a, T b) { return a + b; }
+};
+
+struct Max {
+  static MT_FN float identity(float) { return -kInfinity; }
+  static MT_FN int32_t identity(int32_t) { return INT32_MIN; }
+  template <class T>
+  static MT_FN T combine(T a, T b) { return a > b ? a : b; }
+};
+
+struct Min {
+  static MT_FN float identity(float) { return kInfinity; }
+  static MT_FN int32_t identity(int32_t) { return INT32_MAX; }
+  template <class T>
+  static MT_FN T combine(T a, T b) { return a < b ? a : b; }
+};
+
+struct ArgMax {
+  static MT_FN indexed identity(indexed) { return {-kInfinity, INT32_MAX}; }
+  static MT_FN indexed combine(indexed a, indexed b) {
+    const bool second = b.value > a.value || (b.value == a.value && b.index < a.index);
+    return second ? b : a;
+  }
+};
+
+}  // namespace monotile::lang

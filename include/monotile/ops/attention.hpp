@@ -1,0 +1,37 @@
+#pragma once
+#include "monotile/dispatch.hpp"
+
+namespace monotile::ops {
+
+/// out = softmax(mask(softcap(scale * q k^T))) v for a batch of sequences against dense or paged keys and values.
+///
+/// q [tokens, heads, dim_qk], out [tokens, heads, dim_v]: one dtype of f32, f16, bf16; outer strides free. Sequence s owns the query rows
+/// q_start[s] .. q_start[s+1] - 1 and sees kv_length[s] keys (those of this step included).
+/// Paged: key_cache [pages, kv_heads, page_size, dim_qk], value_cache [pages, kv_heads, page_size, dim_v], block_table [sequences, max_pages] i32.
+/// Dense: block_table undefined; caches are [kv_tokens, kv_heads, dim] and kv_start [sequences] i32 gives each sequence's first key row.
+/// heads is a multiple of kv_heads (GQA); dims from 1 to 256. q_start [sequences + 1], kv_length [sequences] i32.
+/// `causal` aligns bottom-right: query i of n sees keys 0 .. i + (kv_length - n). `window` > 0 keeps the last `window` of those.
+/// softcap > 0: s <- softcap * tanh(s / softcap). A row without keys gives 0 and log_sum_exp -inf.
+/// log_sum_exp (optional) f32 [tokens, heads], natural logarithm, of the scaled scores.
+/// Statistics and accumulation fp32. Entries of block_table past the used length are never read; a used entry outside [0, pages) is
+/// refused on host memory when no status is given, else clamped (status[s] = 1 where `status`, i32 [sequences], is given). Query rows that
+/// belong to no sequence are not written.
+struct AttentionArgs {
+  static constexpr const char* op_name = "attention";
+  TensorView out, q, key_cache, value_cache;
+  TensorView block_table;  ///< paged only
+  TensorView kv_start;     ///< dense only
+  TensorView q_start, kv_length;
+  TensorView log_sum_exp;  ///< optional
+  TensorView status;       ///< optional
+  float scale = 0.0f;      ///< 0 means 1 / sqrt(dim_qk)
+  float softcap = 0.0f;
+  int64_t window = 0;
+  bool causal = true;
+  int64_t max_query = 1;     ///< bound of q_start[s+1] - q_start[s]; 1 selects decode
+  int64_t max_kv_length = 0; ///< bound of kv_length; 0: from the table (max_pages * page_size) or the dense row count
+};
+
+inline void attention(Context& context, const AttentionArgs& args) { run(context, args); }
+
+}  // namespace monotile::ops

@@ -1,0 +1,154 @@
+// Attention, portable tier: lanes per key from the head dimension, query rows per program, splits of the keys.
+
+#include <algorithm>
+#include <cmath>
+
+#include "monotile/kernels/attention/params.hpp"
+#include "ops/attention/attention.hpp"
+#include "ops/attention/variants.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::ops {
+namespace {
+
+using attention_kernels::Types;
+
+struct Policy {
+  Types types;
+  uint32_t width;
+  int rows;        ///< query rows per program
+  int64_t splits;  ///< of the keys: from the bound of the length, in pieces of kSplitKeys
+};
+
+int64_t kv_bound(const AttentionArgs& a) {
+  int64_t most = a.block_table.defined() ? a.block_table.dim(1) * a.key_cache.dim(2) : a.key_cache.dim(0);
+  if (a.max_kv_length > 0) most = std::min(most, a.max_kv_length);
+  return most;
+}
+
+Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
+  const int64_t kv_heads = a.key_cache.dim(1), group = a.q.dim(1) / std::max<int64_t>(1, kv_heads);
+  const bool lanes = device.device.kind != DeviceKind::cpu;
+  Policy p{};
+  p.types = attention_kernels::types_of(a.q.dtype, a.key_cache.dtype);
+  p.width = lanes ? attention_kernels::width_of(std::max(a.q.dim(2), a.out.dim(2))) : attention_kernels::up_to_64;
+  // Four rows share each key that is loaded. One sequence on CPU would then leave threads idle when decoding.
+  p.rows = a.max_query * group >= 4 && (lanes || a.max_query > 1) ? 4 : 1;
+  // The split count is that of the longest allowed sequence; shorter ones use only their own splits, in the same places.
+  p.splits = lanes && a.max_query == 1 ? std::max<int64_t>(1, (kv_bound(a) + kernels::kSplitKeys - 1) / kernels::kSplitKeys) : 1;
+  return p;
+}
+
+const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
+  const Policy p = pick(a, device);
+  if (p.types == attention_kernels::no_types) return "no portable kernel for these dtypes";
+  if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  if (find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)) == nullptr) {
+    return "not built for this target";
+  }
+  return nullptr;
+}
+
+double cost(const AttentionArgs&, const DeviceInfo&) { return 1.0; }
+
+void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
+  const Policy p = pick(a, device);
+  plan.kernel = reinterpret_cast<const void*>(find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)));
+  const auto merge = find_kernel("attention_merge", target_of(device), attention_kernels::variant(p.types, p.width, 1));
+  plan.config = {p.types, p.width, p.rows, p.splits, reinterpret_cast<int64_t>(merge)};
+  if (p.splits > 1) {
+    plan.workspace_bytes = static_cast<size_t>(a.q.dim(0) * a.q.dim(1) * p.splits * (a.out.dim(2) + 2)) * sizeof(float);
+  }
+}
+
+/// Rows (outer, inner) of a cache: pages and tokens where paged, one level where dense.
+template <class KV>
+lang::view<KV> cache_view(const TensorView& t, bool paged) {
+  lang::view<KV> v;
+  v.data = static_cast<KV*>(t.data);
+  v.cols = t.dim(-1);
+  v.outer_stride = t.step(0);
+  v.inner_rows = paged ? static_cast<uint32_t>(t.dim(2)) : 1;
+  v.inner_stride = paged ? t.step(2) : 0;
+  const int64_t size = static_cast<int64_t>(sizeof(KV)), head_stride = t.step(1);
+  v.vectors = vector_aligned(t.data) && v.outer_stride * size % 16 == 0 && v.inner_stride * size % 16 == 0 && head_stride * size % 16 == 0;
+  return v;
+}
+
+template <class T, class KV>
+void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
+  using Params = kernels::AttentionParams<T, KV>;
+  constexpr float kLog2e = 1.44269504f;
+  const bool paged = a.block_table.defined();
+  const auto rows = static_cast<int64_t>(plan.config[2]), splits = plan.config[3];
+  Params p{};
+  p.q = row_view<T>(a.q);
+  p.out = row_view<T>(a.out);
+  p.k = cache_view<KV>(a.key_cache, paged);
+  p.v = cache_view<KV>(a.value_cache, paged);
+  p.k_head_stride = a.key_cache.step(1);
+  p.v_head_stride = a.value_cache.step(1);
+  p.q_start = a.q_start.as<const int32_t>();
+  p.kv_length = a.kv_length.as<const int32_t>();
+  if (paged) {
+    p.block_table = a.block_table.as<const int32_t>();
+    p.table_stride = a.block_table.step(0);
+    p.table_pages = static_cast<int32_t>(a.block_table.dim(1));
+    p.page_size = static_cast<int32_t>(a.key_cache.dim(2));
+    p.pages = static_cast<int32_t>(a.key_cache.dim(0));
+  } else {
+    p.kv_start = a.kv_start.as<const int32_t>();
+  }
+  if (a.log_sum_exp.defined()) {
+    p.log_sum_exp = a.log_sum_exp.as<float>();
+    p.lse_token_stride = a.log_sum_exp.step(0);
+    p.lse_head_stride = a.log_sum_exp.step(1);
+  }
+  if (a.status.defined()) p.status = a.status.as<int32_t>();
+  p.partial = static_cast<float*>(workspace);
+  p.window = a.window;
+  p.max_kv_length = kv_bound(a);
+  const float scale = a.scale != 0.0f ? a.scale : 1.0f / std::sqrt(static_cast<float>(a.q.dim(2)));
+  p.scale_log2 = scale * kLog2e;
+  if (a.softcap > 0.0f) {
+    p.softcap = a.softcap * kLog2e;
+    p.softcap_inverse = 1.0f / p.softcap;
+  }
+  p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
+  p.kv_heads = static_cast<int32_t>(a.key_cache.dim(1));
+  p.group = static_cast<int32_t>(a.q.dim(1)) / p.kv_heads;
+  p.dim_qk = static_cast<int32_t>(a.q.dim(2));
+  p.dim_v = static_cast<int32_t>(a.out.dim(2));
+  p.causal = a.causal;
+  p.splits = static_cast<int32_t>(splits);
+  p.merge_splits = p.splits;
+  const int64_t query_rows = a.max_query * p.group;
+  p.tiles = static_cast<int32_t>((query_rows + rows - 1) / rows);
+  constexpr int kThreads = 128;
+  const size_t scratch = stream.device().kind == DeviceKind::cpu ? 0 : kThreads * 8 * sizeof(float);
+  const int64_t heads_in_all = static_cast<int64_t>(p.sequences) * p.kv_heads;
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{heads_in_all * splits * p.tiles, kThreads, scratch}, p);
+  if (splits > 1) {
+    p.splits = 1;
+    p.tiles = static_cast<int32_t>(query_rows);
+    const auto merge = reinterpret_cast<KernelFn<Params>>(plan.config[4]);
+    merge(stream, Grid{heads_in_all * p.tiles, 64, 0}, p);
+  }
+}
+
+void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
+  if (a.out.size() == 0) return;
+  switch (static_cast<Types>(plan.config[0])) {
+    case attention_kernels::f32_f32: return launch<float, float>(plan, stream, a, workspace);
+    case attention_kernels::f16_f16: return launch<half_t, half_t>(plan, stream, a, workspace);
+    case attention_kernels::bf16_bf16: return launch<bfloat16_t, bfloat16_t>(plan, stream, a, workspace);
+    case attention_kernels::f32_f16: return launch<float, half_t>(plan, stream, a, workspace);
+    default: return launch<float, bfloat16_t>(plan, stream, a, workspace);
+  }
+}
+
+}  // namespace
+
+const Implementation<AttentionArgs> attention_portable{"portable", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+
+#include "monotile/dtype.hpp"
+#include "monotile/lang/layout.hpp"
+
+namespace monotile::ops::attention_kernels {
+
+/// (q and out, caches) as they are stored.
+enum Types : uint32_t { f32_f32, f16_f16, bf16_bf16, f32_f16, f32_bf16, no_types };
+
+constexpr Types types_of(DType q, DType kv) {
+  if (q == DType::f32) return kv == DType::f32 ? f32_f32 : kv == DType::f16 ? f32_f16 : kv == DType::bf16 ? f32_bf16 : no_types;
+  if (q != kv) return no_types;
+  return q == DType::f16 ? f16_f16 : q == DType::bf16 ? bf16_bf16 : no_types;
+}
+
+/// Lanes per key by head dimension: 8 elements a lane.
+enum Width : uint32_t { up_to_64, up_to_128, up_to_256, widths };
+template <uint32_t W>
+using layout = lang::blocked<8, 1, W == up_to_64 ? 8 : W == up_to_128 ? 16 : 32>;
+constexpr Width width_of(int64_t dim) { return dim <= 64 ? up_to_64 : dim <= 128 ? up_to_128 : up_to_256; }
+
+constexpr uint32_t variant(Types types, uint32_t width, int rows) { return types << 16 | width << 8 | static_cast<uint32_t>(rows); }
+
+}  // namespace monotile::ops::attention_kernels

@@ -1,0 +1,13 @@
+// RMSNorm, compiled once per target.
+
+#include "ops/norm/register_norm.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_norm() {
+  register_layouts<float, float, false>(norm::f32_f32);
+  register_layouts<half_t, half_t, false>(norm::f16_f16);
+  register_layouts<bfloat16_t, bfloat16_t, false>(norm::bf16_bf16);
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
