@@ -9,6 +9,11 @@
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/thread_pool.hpp"
+#include "runtime/version.hpp"
+
+#if !defined(MONOTILE_VERSION)
+#define MONOTILE_VERSION "unversioned"
+#endif
 
 namespace monotile {
 namespace {
@@ -143,6 +148,8 @@ Device parse_device(std::string_view text) {
 const std::vector<DeviceInfo>& devices() { return found().devices; }
 
 const std::vector<std::string>& absent_backends() { return found().absent; }
+
+const char* detail::version() { return MONOTILE_VERSION; }
 
 void detail::note_cpu_threads(int n) { found().devices.front().units = n; }
 

@@ -1,0 +1,50 @@
+// The command line: exit code 0 ok, 1 failure, 2 wrong usage; errors are one line on stderr.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "cli/commands.hpp"
+
+// Weak until the engine's commands have landed.
+namespace monotile::cli {
+__attribute__((weak)) void add_generate_command(CLI::App& app, int& exit_code);
+__attribute__((weak)) void add_inspect_command(CLI::App& app, int& exit_code);
+}  // namespace monotile::cli
+
+namespace {
+
+int fail(int exit_code, std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::fprintf(stderr, "monotile: error: %s\n", text.c_str());
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int exit_code = 0;
+  CLI::App app("Monotile: operators of LLM inference, written once over tiles, and an engine that runs on them.", "monotile");
+  app.set_version_flag("--version", std::string("monotile ") + MONOTILE_VERSION, "Print the version and exit");
+  app.get_formatter()->column_width(26);
+  app.require_subcommand(0, 1);
+  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage. `monotile COMMAND --help` lists a command's flags.");
+  try {
+    if (monotile::cli::add_generate_command != nullptr) monotile::cli::add_generate_command(app, exit_code);
+    if (monotile::cli::add_inspect_command != nullptr) monotile::cli::add_inspect_command(app, exit_code);
+    monotile::cli::add_devices_command(app, exit_code);
+    monotile::cli::add_ops_command(app, exit_code);
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) return fail(2, "a command is missing; see monotile --help");
+    return exit_code;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return fail(2, error.what());
+  } catch (const std::exception& error) {
+    return fail(1, error.what());
+  } catch (...) {
+    return fail(1, "an exception of unknown type");
+  }
+}
