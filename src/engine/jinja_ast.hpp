@@ -37,6 +37,7 @@ enum class Op : uint8_t {
   modulo,
   power,
   concatenate,  // ~
+  refuse,       // Error(unsupported) with text
   compare,      // args[0] text[0] args[1] text[1] ...; one character per operator, see kCompare*
 };
 
@@ -65,6 +66,7 @@ enum class StmtKind : uint8_t {
   stop,          // break
   skip,          // continue
   group,         // bodies[0]
+  refuse,        // Error(unsupported) with text
 };
 
 struct Stmt {

@@ -176,6 +176,7 @@ class Evaluator {
       case StmtKind::stop: return Flow::stop;
       case StmtKind::skip: return Flow::skip;
       case StmtKind::group: return execute(s.bodies[0]);
+      case StmtKind::refuse: fail(ErrorCode::unsupported, s.line, s.text);
     }
     return Flow::normal;
   }
@@ -334,38 +335,54 @@ class Evaluator {
     out += mark;
   }
 
-  void json_text(std::string_view s, std::string& out) {
+  /// How tojson writes: Python's json.dumps.
+  struct JsonStyle {
+    int indent = -1;  ///< < 0: one line
+    bool ascii = false, sorted = false;
+    std::string between_items = ", ", after_key = ": ";
+  };
+
+  static void json_text(std::string_view s, bool ascii, std::string& out) {
     static constexpr char kHex[] = "0123456789abcdef";
+    const auto unit = [&](uint32_t u) {
+      out += {'\\', 'u', kHex[(u >> 12) & 15], kHex[(u >> 8) & 15], kHex[(u >> 4) & 15], kHex[u & 15]};
+    };
     out += '"';
-    for (const char c : s) {
-      switch (c) {
-        case '"': out += "\\\""; break;
-        case '\\': out += "\\\\"; break;
-        case '\n': out += "\\n"; break;
-        case '\r': out += "\\r"; break;
-        case '\t': out += "\\t"; break;
-        case '\b': out += "\\b"; break;
-        case '\f': out += "\\f"; break;
-        default:
-          if (static_cast<unsigned char>(c) < 0x20) {
-            out += {'\\', 'u', '0', '0', kHex[static_cast<unsigned char>(c) >> 4], kHex[static_cast<unsigned char>(c) & 15]};
-          } else {
-            out += c;
-          }
+    for (size_t at = 0; at < s.size();) {
+      const Character c = decode(s, at);
+      if (c.code == '"' || c.code == '\\') {
+        out += {'\\', s[at]};
+      } else if (c.code == '\n') {
+        out += "\\n";
+      } else if (c.code == '\r') {
+        out += "\\r";
+      } else if (c.code == '\t') {
+        out += "\\t";
+      } else if (c.code == '\b') {
+        out += "\\b";
+      } else if (c.code == '\f') {
+        out += "\\f";
+      } else if (c.code < 0x20 || (ascii && c.code >= 0x7F && c.code < 0x10000)) {
+        unit(c.code);
+      } else if (ascii && c.code >= 0x10000 && c.code < 0x110000) {
+        unit(0xD800 + ((c.code - 0x10000) >> 10));
+        unit(0xDC00 + ((c.code - 0x10000) & 0x3FF));
+      } else {
+        out += s.substr(at, c.bytes);
       }
+      at += c.bytes;
     }
     out += '"';
   }
 
-  /// As Python's json.dumps without ASCII escapes; `indent` < 0 writes one line.
-  void json(const Value& v, int indent, int level, int line, std::string& out) {
+  void json(const Value& v, const JsonStyle& style, int level, int line, std::string& out) {
     charge(0, line);
     check_bytes(out.size() > kMaxBytes ? out.size() : 0, line);
     const auto separate = [&](bool first, int at) {
-      if (!first) out += indent < 0 ? ", " : ",";
-      if (indent >= 0) {
+      if (!first) out += style.between_items;
+      if (style.indent >= 0) {
         out += '\n';
-        out.append(static_cast<size_t>(indent) * static_cast<size_t>(at), ' ');
+        out.append(static_cast<size_t>(style.indent) * static_cast<size_t>(at), ' ');
       }
     };
     switch (v.kind()) {
@@ -380,28 +397,32 @@ class Evaluator {
         }
         return;
       }
-      case Kind::string: json_text(v.string(), out); return;
+      case Kind::string: json_text(v.string(), style.ascii, out); return;
       case Kind::list: {
         const auto& items = v.list().items;
         out += '[';
         for (size_t i = 0; i < items.size(); ++i) {
           separate(i == 0, level + 1);
-          json(items[i], indent, level + 1, line, out);
+          json(items[i], style, level + 1, line, out);
         }
-        if (!items.empty() && indent >= 0) separate(true, level);
+        if (!items.empty() && style.indent >= 0) separate(true, level);
         out += ']';
         return;
       }
       case Kind::dict: {
-        const auto& items = v.dict().items;
+        auto items = v.dict().items;
+        check_items(items.size(), line);
+        if (style.sorted) {
+          std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) { return less(a.first, b.first, line); });
+        }
         out += '{';
         for (size_t i = 0; i < items.size(); ++i) {
           separate(i == 0, level + 1);
-          json_text(text(items[i].first, line), out);
-          out += ": ";
-          json(items[i].second, indent, level + 1, line, out);
+          json_text(text(items[i].first, line), style.ascii, out);
+          out += style.after_key;
+          json(items[i].second, style, level + 1, line, out);
         }
-        if (!items.empty() && indent >= 0) separate(true, level);
+        if (!items.empty() && style.indent >= 0) separate(true, level);
         out += '}';
         return;
       }
@@ -413,6 +434,24 @@ class Evaluator {
     const std::string name = v.undefined_name();
     if (!name.empty()) return "'" + printable(name) + "' is undefined";
     return type_name(v);
+  }
+
+  Value to_json(const Value& v, const Arguments& a, int line) {
+    JsonStyle style;
+    style.ascii = argument(a, 0, "ensure_ascii").truthy();
+    const Value indent = argument(a, 1, "indent"), separators = argument(a, 2, "separators");
+    if (indent.is_whole()) {
+      style.indent = static_cast<int>(std::clamp<int64_t>(indent.whole(), 0, 16));
+      style.between_items = ",";
+    }
+    if (separators.is(Kind::list) && separators.list().items.size() == 2) {
+      style.between_items = need_string(separators.list().items[0], "tojson", line);
+      style.after_key = need_string(separators.list().items[1], "tojson", line);
+    }
+    style.sorted = argument(a, 3, "sort_keys").truthy();
+    std::string out;
+    json(v, style, 0, line, out);
+    return make_text(std::move(out), line);
   }
 
   // --- building blocks ------------------------------------------------------------------------------------------------
@@ -579,6 +618,7 @@ class Evaluator {
         if (evaluate(*e.args[0]).truthy()) return evaluate(*e.args[1]);
         return e.args[2] != nullptr ? evaluate(*e.args[2]) : Value::undefined("inline if without else");
       case Op::compare: return compare(e);
+      case Op::refuse: fail(ErrorCode::unsupported, e.line, e.text);
       case Op::concatenate: {
         std::string out;
         for (const ExprPtr& arg : e.args) {
@@ -951,7 +991,12 @@ class Evaluator {
 
   Value string_method(const std::string& s, const std::string& name, const Arguments& a, int line) {
     charge(s.size(), line);
-    const Value first = argument(a, 0, "chars");
+    for (const auto& [key, value] : a.named) {
+      if (key != "sep" && key != "maxsplit" && key != "count") {
+        fail(ErrorCode::unsupported, line, "method '" + printable(name) + "' with argument '" + printable(key) + "' is not supported");
+      }
+    }
+    const Value first = argument(a, 0, "");
     if (name == "strip" || name == "lstrip" || name == "rstrip") {
       const bool left = name != "rstrip", right = name != "lstrip";
       if (first.is(Kind::undefined) || first.is(Kind::none)) return Value(strip(s, left, right));
@@ -1016,7 +1061,7 @@ class Evaluator {
       if (from_right && limit >= 0) fail(ErrorCode::unsupported, line, "rsplit() at white space with a limit is not supported");
       for (std::string_view rest = strip(s, true, false); !rest.empty();) {
         if (limit-- == 0) {
-          out.push_back(Value(strip(rest, false, true)));
+          out.push_back(Value(rest));
           break;
         }
         size_t end = 0;
@@ -1085,7 +1130,7 @@ class Evaluator {
     bool first = true;
     for (const Value& item : items(list, line)) {
       if (!std::exchange(first, false)) out += separator;
-      out += text(key.empty() ? item : attribute(item, key, line), line);
+      out += text(key.empty() ? item : path(item, key, line), line);
       if (out.size() > kMaxBytes) check_bytes(out.size(), line);
     }
     return make_text(std::move(out), line);
@@ -1147,6 +1192,14 @@ class Evaluator {
 
   Value filter(const std::string& name, const Value& v, const Arguments& a, int line) {
     const Recursion recursion(*this, line);  // map() may name itself
+    for (const auto& [key, value] : a.named) {
+      static constexpr std::string_view kNames[] = {"default_value", "boolean", "chars", "d", "attribute", "ensure_ascii", "indent", "separators",
+                                                    "sort_keys", "old", "new", "count", "case_sensitive", "by", "reverse", "default", "width",
+                                                    "first", "blank"};
+      if (std::find(std::begin(kNames), std::end(kNames), key) == std::end(kNames)) {
+        fail(ErrorCode::unsupported, line, "filter '" + printable(name) + "' with argument '" + printable(key) + "' is not supported");
+      }
+    }
     const Value first = argument(a, 0, "");
     if (name == "default" || name == "d") {
       const bool loose = argument(a, 1, "boolean").truthy();
@@ -1172,13 +1225,7 @@ class Evaluator {
       const Value key = argument(a, 1, "attribute");
       return join(v, text(argument(a, 0, "d"), line), key.is(Kind::string) ? key.string() : "", line);
     }
-    if (name == "tojson") {
-      const Value indent = argument(a, 1, "indent");  // the first parameter is ensure_ascii
-      const int64_t width = indent.is_whole() ? std::clamp<int64_t>(indent.whole(), 0, 16) : -1;
-      std::string out;
-      json(v, static_cast<int>(width), 0, line, out);
-      return make_text(std::move(out), line);
-    }
+    if (name == "tojson") return to_json(v, a, line);
     if (name == "replace") {
       return replace(text(v, line), need_string(argument(a, 0, "old"), "replace", line), need_string(argument(a, 1, "new"), "replace", line),
                      argument(a, 2, "count"), line);
@@ -1203,7 +1250,9 @@ class Evaluator {
       }
       return make_list(std::move(out), line);
     }
-    if (name == "items" || name == "dictsort") return entries(v, name == "dictsort", line);
+    if (name == "items") return entries(v, line);
+    if (name == "dictsort") return sort_entries(v, a, line);
+    if (name == "sort") return sort(v, a, line);
     if (name == "map") return map(v, a, line);
     if (name == "select" || name == "reject") return select(v, a, false, name == "select", line);
     if (name == "selectattr" || name == "rejectattr") return select(v, a, true, name == "selectattr", line);
@@ -1220,24 +1269,61 @@ class Evaluator {
     fail(ErrorCode::unsupported, line,
          "filter '" + printable(name) +
              "' is not supported; allowed are abs, capitalize, count, default, dictsort, first, float, indent, int, items, join, last, length, "
-             "list, lower, map, max, min, reject, rejectattr, replace, reverse, safe, select, selectattr, string, sum, title, tojson, trim, "
+             "list, lower, map, max, min, reject, rejectattr, replace, reverse, safe, select, selectattr, sort, string, sum, title, tojson, trim, "
              "unique, upper");
   }
 
-  Value entries(const Value& v, bool sorted, int line) {
-    if (v.is(Kind::undefined) && !sorted) return Value::list({});
+  Value entries(const Value& v, int line) {
+    if (v.is(Kind::undefined)) return Value::list({});
     if (!v.is(Kind::dict)) fail(ErrorCode::invalid_argument, line, "items of " + describe(v));
-    auto items = v.dict().items;
-    check_items(items.size(), line);
-    if (sorted) {
-      for (const auto& [key, value] : items) need_string(key, "dictsort", line);
-      std::stable_sort(items.begin(), items.end(), [](const auto& x, const auto& y) {
-        return mapped(x.first.string(), lower) < mapped(y.first.string(), lower);
-      });
-    }
+    check_items(v.dict().items.size(), line);
     std::vector<Value> out;
-    for (auto& [key, value] : items) out.push_back(Value::list({std::move(key), std::move(value)}));
+    for (const auto& [key, value] : v.dict().items) out.push_back(Value::list({key, value}));
     return make_list(std::move(out), line);
+  }
+
+  /// Sorts `items` by the value that `key` gives; texts without regard to case unless `exact`.
+  template <class Key>
+  void sort_by(std::vector<Value>& items, Key key, bool exact, bool reverse, int line) {
+    std::vector<std::pair<Value, size_t>> order;
+    for (size_t i = 0; i < items.size(); ++i) {
+      Value k = key(items[i]);
+      if (!exact && k.is(Kind::string)) k = make_text(mapped(k.string(), lower), line);
+      order.emplace_back(std::move(k), i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](const auto& x, const auto& y) {
+      return reverse ? less(y.first, x.first, line) : less(x.first, y.first, line);
+    });
+    std::vector<Value> out;
+    for (const auto& [k, i] : order) out.push_back(items[i]);
+    items = std::move(out);
+  }
+
+  Value sort_entries(const Value& v, const Arguments& a, int line) {
+    std::vector<Value> pairs = entries(v, line).list().items;
+    const Value by = argument(a, 1, "by");
+    const size_t part = by.is(Kind::string) && by.string() == "value" ? 1 : 0;
+    sort_by(pairs, [&](const Value& pair) { return pair.list().items[part]; }, argument(a, 0, "case_sensitive").truthy(),
+            argument(a, 2, "reverse").truthy(), line);
+    return make_list(std::move(pairs), line);
+  }
+
+  Value sort(const Value& v, const Arguments& a, int line) {
+    std::vector<Value> out = items(v, line);
+    const Value key = argument(a, 2, "attribute");
+    sort_by(out, [&](const Value& item) { return key.is(Kind::string) ? path(item, key.string(), line) : item; },
+            argument(a, 1, "case_sensitive").truthy(), argument(a, 0, "reverse").truthy(), line);
+    return make_list(std::move(out), line);
+  }
+
+  /// Attribute "a.b.c" of `v`.
+  Value path(Value v, std::string_view names, int line) {
+    while (!names.empty()) {
+      const size_t dot = names.find('.');
+      v = attribute(v, std::string(names.substr(0, dot)), line);
+      names = dot == std::string_view::npos ? std::string_view() : names.substr(dot + 1);
+    }
+    return v;
   }
 
   Value map(const Value& v, const Arguments& a, int line) {
@@ -1255,7 +1341,7 @@ class Evaluator {
         out.push_back(filter(name, item, rest, line));
         continue;
       }
-      Value found = attribute(item, key.string(), line);
+      Value found = path(item, key.string(), line);
       out.push_back(found.is(Kind::undefined) && !missing.is(Kind::undefined) ? missing : std::move(found));
     }
     return make_list(std::move(out), line);
@@ -1274,7 +1360,7 @@ class Evaluator {
     std::vector<Value> out;
     for (const Value& item : items(v, line)) {
       charge(0, line);
-      const Value subject = by_attribute ? attribute(item, key, line) : item;
+      const Value subject = by_attribute ? path(item, key, line) : item;
       if ((name.empty() ? subject.truthy() : test(name, subject, rest, line)) == keep) out.push_back(item);
     }
     return make_list(std::move(out), line);

@@ -230,12 +230,13 @@ class Lexer {
     };
     digits();
     bool real = false;
-    if (at_ + 1 < source_.size() && source_[at_] == '.' && is_digit(source_[at_ + 1])) {
+    const bool subscript = begin > 0 && source_[begin - 1] == '.';  // x.0.1 is two subscripts
+    if (!subscript && at_ + 1 < source_.size() && source_[at_] == '.' && is_digit(source_[at_ + 1])) {
       real = true;
       ++at_;
       digits();
     }
-    if (at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
+    if (!subscript && at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
       size_t next = at_ + 1;
       if (next < source_.size() && (source_[next] == '+' || source_[next] == '-')) ++next;
       if (next < source_.size() && is_digit(source_[next])) {
@@ -480,6 +481,14 @@ class Parser {
       s.kind = StmtKind::group;
       body(s, {"endgeneration"});
       expect_block_end();
+    } else if (word == "call" || word == "filter") {
+      // Refused only where it is reached: several models' templates have one in the part for tools.
+      s.kind = StmtKind::refuse;
+      s.text = "statement '" + word + "' is not supported";
+      while (peek().kind != TokenKind::block_end) ++at_;
+      expect_block_end();
+      body(s, {word == "call" ? "endcall" : "endfilter"});
+      expect_block_end();
     } else {
       fail(ErrorCode::unsupported, s.line,
            "statement '" + printable(word) + "' is not supported; allowed are for, if, set, macro, break, continue, raw, generation");
@@ -532,12 +541,14 @@ class Parser {
 
   void assign(Stmt& s) {
     s.kind = StmtKind::assign;
+    const bool bracket = accept_op("(");
     s.targets.push_back(expect_name("a variable"));
-    if (accept_op(".")) {
+    if (!bracket && accept_op(".")) {
       s.text = expect_name("an attribute");
     } else {
       while (accept_op(",")) s.targets.push_back(expect_name("a variable"));
     }
+    if (bracket) expect_op(")");
     if (accept_op("=")) {
       s.exprs.push_back(tuple());
       expect_block_end();
@@ -872,8 +883,12 @@ class Parser {
   void arguments(Expr& call) {
     expect_op("(");
     while (!is_op(")")) {
-      if (is_op("*") || is_op("**")) fail(ErrorCode::unsupported, line(), "starred arguments are not supported");
-      if (peek().kind == TokenKind::name && is_op("=", 1)) {
+      if (accept_op("*") || accept_op("**")) {
+        ExprPtr refused = make(Op::refuse, line());
+        refused->text = "starred arguments are not supported";
+        expression();
+        adopt(call, std::move(refused));
+      } else if (peek().kind == TokenKind::name && is_op("=", 1)) {
         std::string name = tokens_[at_].text;
         at_ += 2;
         ExprPtr value = expression();

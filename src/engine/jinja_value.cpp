@@ -6,24 +6,6 @@
 
 namespace monotile::engine::jinja {
 
-namespace {
-
-template <class Container>
-int child_depth(const Container& items, int (*depth)(const typename Container::value_type&)) {
-  int most = 0;
-  for (const auto& item : items) most = std::max(most, depth(item));
-  if (most + 1 > Value::kMaxDepth) {
-    throw Error(ErrorCode::invalid_argument, "chat template: lists and dicts nest deeper than " + std::to_string(Value::kMaxDepth));
-  }
-  return most + 1;
-}
-
-struct Character {
-  uint32_t code;
-  size_t bytes;
-};
-
-/// The character at `s[at]`; a byte that begins no complete sequence stands for itself, outside Unicode.
 Character decode(std::string_view s, size_t at) {
   const auto byte = [&](size_t k) { return static_cast<unsigned char>(s[at + k]); };
   const unsigned char lead = byte(0);
@@ -36,6 +18,18 @@ Character decode(std::string_view s, size_t at) {
     code = (code << 6) | (byte(k) & 0x3Fu);
   }
   return {code, length};
+}
+
+namespace {
+
+template <class Container>
+int child_depth(const Container& items, int (*depth)(const typename Container::value_type&)) {
+  int most = 0;
+  for (const auto& item : items) most = std::max(most, depth(item));
+  if (most + 1 > Value::kMaxDepth) {
+    throw Error(ErrorCode::invalid_argument, "chat template: lists and dicts nest deeper than " + std::to_string(Value::kMaxDepth));
+  }
+  return most + 1;
 }
 
 /// Python's str.isspace() for one character.

@@ -102,6 +102,11 @@ class Value {
 const char* type_name(const Value& v);
 
 // --- text with Python's rules: a character is a code point; a byte that is not UTF-8 counts as one ------------------------
+struct Character {
+  uint32_t code;  ///< above 0x10FFFF: the byte at that place is not UTF-8
+  size_t bytes;
+};
+Character decode(std::string_view s, size_t at);
 size_t count_characters(std::string_view s);
 /// Characters [begin, end), 0 <= begin <= end.
 std::string_view characters(std::string_view s, int64_t begin, int64_t end);
