@@ -1,0 +1,197 @@
+// Attention on every device against the fp64 oracle: dense and paged, prefill and decode.
+
+#include "ops/attention/attention.hpp"
+
+#include <numeric>
+
+#include "tests/ops/test_util.hpp"
+
+namespace monotile {
+namespace {
+
+using namespace test;  // NOLINT
+using ops::AttentionArgs;
+
+const TierPolicy kPortable{Tier::portable, false};
+
+class AttentionTest : public OnDevice {};
+MONOTILE_ON_DEVICES(AttentionTest);
+
+struct Case {
+  DType dtype = DType::f32, cache = DType::f32;
+  int64_t heads = 2, kv_heads = 1, dim_qk = 64, dim_v = 64;
+  std::vector<int64_t> queries{3}, lengths{17};
+  int64_t page_size = 0;  ///< 0: dense
+  int64_t window = 0;
+  float softcap = 0.0f;
+  bool causal = true;
+  Placement placement{};
+};
+
+/// The bound: norm of the difference over norm of the result.
+double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
+
+void check(Device device, const Case& c, uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << dtype_info(c.dtype).name << "/" << dtype_info(c.cache).name << " heads " << c.heads << "/" << c.kv_heads << " dims "
+                                  << c.dim_qk << "/" << c.dim_v << " page " << c.page_size << " window " << c.window << " causal " << c.causal
+                                  << " sequences " << c.queries.size() << " first " << c.queries[0] << "x" << c.lengths[0]);
+  const auto sequences = static_cast<int64_t>(c.queries.size());
+  const int64_t tokens = std::accumulate(c.queries.begin(), c.queries.end(), int64_t{0});
+  const int64_t longest = *std::max_element(c.lengths.begin(), c.lengths.end());
+  TestTensor q = TestTensor::random(c.dtype, {tokens, c.heads, c.dim_qk}, seed, c.placement, -2, 2);
+  TestTensor out(c.dtype, {tokens, c.heads, c.dim_v}, c.placement), lse(DType::f32, {tokens, c.heads});
+  TestTensor q_start(DType::i32, {sequences + 1}), kv_length(DType::i32, {sequences});
+  int64_t start = 0;
+  for (int64_t s = 0; s < sequences; ++s) {
+    q_start.set_integer(s, start);
+    start += c.queries[static_cast<size_t>(s)];
+    kv_length.set_integer(s, c.lengths[static_cast<size_t>(s)]);
+  }
+  q_start.set_integer(sequences, start);
+  TestTensor keys, values, table, kv_start;
+  if (c.page_size > 0) {
+    const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
+    // Unused slots stay NaN: results must not depend on them.
+    keys = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_qk});
+    values = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_v});
+    table = TestTensor(DType::i32, {sequences, columns});
+    int64_t next = pages - 1;  // pages in falling order
+    ops::RandomData random(seed + 1);
+    for (int64_t s = 0; s < sequences; ++s) {
+      for (int64_t column = 0; column < columns; ++column) {
+        const bool used = column * c.page_size < c.lengths[static_cast<size_t>(s)];
+        table.set_integer(s * columns + column, used ? next : -7);
+        if (!used) continue;
+        for (int64_t token = column * c.page_size; token < std::min(c.lengths[static_cast<size_t>(s)], (column + 1) * c.page_size); ++token) {
+          for (int64_t h = 0; h < c.kv_heads; ++h) {
+            const int64_t row = (next * c.kv_heads + h) * c.page_size + token % c.page_size;
+            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, std::sin(static_cast<double>(row * 31 + d * 7 + 1)) * 1.5);
+            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, std::cos(static_cast<double>(row * 17 + d * 5 + 2)));
+          }
+        }
+        --next;
+      }
+    }
+  } else {
+    const int64_t rows = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) + 1;
+    keys = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
+    values = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
+    kv_start = TestTensor(DType::i32, {sequences});
+    int64_t first = 0;
+    for (int64_t s = 0; s < sequences; ++s) {
+      kv_start.set_integer(s, first);
+      first += c.lengths[static_cast<size_t>(s)];
+    }
+  }
+  const auto make = [&](const At& at) {
+    AttentionArgs a{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(values)};
+    if (c.page_size > 0) {
+      a.block_table = at(table);
+    } else {
+      a.kv_start = at(kv_start);
+    }
+    a.q_start = at(q_start);
+    a.kv_length = at(kv_length);
+    a.log_sum_exp = at(lse);
+    a.softcap = c.softcap;
+    a.window = c.window;
+    a.causal = c.causal;
+    a.max_query = std::max<int64_t>(1, *std::max_element(c.queries.begin(), c.queries.end()));
+    return a;
+  };
+  run_reference<AttentionArgs>(ops::attention_reference_run, make);
+  const TestTensor wanted = out, wanted_lse = lse;
+  out.poison();
+  lse.poison();
+  run_on<AttentionArgs>(device, {&out, &lse}, make, kPortable);
+  EXPECT_LE(relative_norm(out, wanted), bound(c.dtype));
+  EXPECT_TRUE(out.guards_intact());
+  EXPECT_TRUE(is_near(lse, wanted_lse, {.relative = 1e-4, .absolute = 1e-4}));
+}
+
+TEST_P(AttentionTest, HeadDimsAndDtypes) {
+  uint64_t seed = 1;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const int64_t dim : {1, 20, 64, 80, 96, 128, 192, 256}) check(device(), {.dtype = dtype, .cache = dtype, .dim_qk = dim, .dim_v = dim}, seed++);
+  }
+  check(device(), {.cache = DType::f16, .page_size = 16}, seed++);
+  check(device(), {.cache = DType::bf16, .page_size = 16}, seed++);
+  check(device(), {.dim_qk = 96, .dim_v = 64}, seed++);
+  check(device(), {.dim_qk = 64, .dim_v = 200, .page_size = 16}, seed++);
+}
+
+TEST_P(AttentionTest, QueriesAgainstLengths) {
+  uint64_t seed = 50;
+  for (const int64_t page : {0, 1, 16, 128}) {
+    for (const bool causal : {true, false}) {
+      check(device(), {.queries = {5}, .lengths = {5}, .page_size = page, .causal = causal}, seed++);
+      check(device(), {.queries = {2}, .lengths = {33}, .page_size = page, .causal = causal}, seed++);
+      check(device(), {.queries = {5}, .lengths = {2}, .page_size = page, .causal = causal}, seed++);  // rows that see no key
+      check(device(), {.heads = 4, .kv_heads = 2, .queries = {7, 0, 1, 12}, .lengths = {40, 3, 17, 12}, .page_size = page, .causal = causal}, seed++);
+    }
+  }
+}
+
+TEST_P(AttentionTest, DecodeWithSplits) {
+  uint64_t seed = 100;
+  check(device(), {.heads = 8, .kv_heads = 2, .dim_qk = 128, .dim_v = 128, .queries = {1, 1, 1}, .lengths = {1, 511, 1300}, .page_size = 16}, seed++);
+  check(device(), {.dtype = DType::bf16, .cache = DType::bf16, .heads = 4, .kv_heads = 1, .queries = {1, 1}, .lengths = {513, 1024}, .page_size = 16}, seed++);
+  check(device(), {.heads = 3, .kv_heads = 3, .queries = {1}, .lengths = {700}, .page_size = 16, .window = 100}, seed++);
+}
+
+TEST_P(AttentionTest, WindowsSoftcapAndStrides) {
+  uint64_t seed = 150;
+  for (const int64_t window : {1, 4, 16, 1000}) {
+    check(device(), {.queries = {20}, .lengths = {50}, .page_size = 16, .window = window}, seed++);
+    check(device(), {.heads = 4, .queries = {3}, .lengths = {50}, .window = window}, seed++);
+  }
+  check(device(), {.queries = {4}, .lengths = {30}, .softcap = 2.5f}, seed++);
+  check(device(), {.dtype = DType::f16, .cache = DType::f16, .queries = {4}, .lengths = {30}, .placement = {.padding = {24, 8}, .offset = 1}}, seed++);
+  check(device(), {.dtype = DType::bf16, .cache = DType::bf16, .queries = {4}, .lengths = {30}, .placement = {.padding = {16, 8}}}, seed++);
+}
+
+// Case S-02: uniform weights make the mask readable.
+TEST_P(AttentionTest, CausalAlignsBottomRight) {
+  struct Row {
+    int64_t queries, keys;
+    std::vector<double> wanted;
+  };
+  for (const Row& r : {Row{2, 5, {2.5, 3.0}}, Row{5, 2, {0, 0, 0, 1, 1.5}}, Row{3, 128, {63.5, 64.0, 64.5}}}) {
+    TestTensor q(DType::f32, {r.queries, 1, 2}), k(DType::f32, {r.keys, 1, 2}), v(DType::f32, {r.keys, 1, 2}), out(DType::f32, {r.queries, 1, 2});
+    q.fill(0);
+    k.fill(1);
+    for (int64_t j = 0; j < r.keys; ++j) v.set(2 * j, static_cast<double>(j + 1)), v.set(2 * j + 1, static_cast<double>(j + 1));
+    TestTensor q_start = TestTensor::of(DType::i32, {0.0, static_cast<double>(r.queries)}), length = TestTensor::of(DType::i32, {static_cast<double>(r.keys)}),
+               start = TestTensor::of(DType::i32, {0.0});
+    run_on<AttentionArgs>(device(), {&out}, [&](const At& at) {
+      return AttentionArgs{.out = at(out), .q = at(q), .key_cache = at(k), .value_cache = at(v), .block_table = {}, .kv_start = at(start), .q_start = at(q_start),
+                           .kv_length = at(length), .log_sum_exp = {}, .status = {}, .max_query = r.queries};
+    }, kPortable);
+    for (int64_t i = 0; i < r.queries; ++i) EXPECT_NEAR(out.get(2 * i), r.wanted[static_cast<size_t>(i)], 1e-4) << "query " << i;
+  }
+}
+
+// The same sequence alone and in a batch gives the same bits.
+TEST_P(AttentionTest, BatchInvariance) {
+  const auto run_batch = [&](int64_t sequences) {
+    const int64_t length = 600, page = 16, columns = 64;
+    TestTensor q = TestTensor::random(DType::bf16, {sequences, 4, 64}, 5), out(DType::bf16, {sequences, 4, 64});
+    TestTensor keys = TestTensor::random(DType::bf16, {columns, 1, page, 64}, 6), values = TestTensor::random(DType::bf16, {columns, 1, page, 64}, 7);
+    TestTensor table(DType::i32, {sequences, columns}), q_start(DType::i32, {sequences + 1}), lengths(DType::i32, {sequences});
+    for (int64_t s = 0; s <= sequences; ++s) q_start.set_integer(s, s);
+    for (int64_t s = 0; s < sequences; ++s) {
+      lengths.set_integer(s, length);
+      for (int64_t c = 0; c < columns; ++c) table.set_integer(s * columns + c, c);
+    }
+    run_on<AttentionArgs>(device(), {&out}, [&](const At& at) {
+      return AttentionArgs{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(values), .block_table = at(table), .kv_start = {},
+                           .q_start = at(q_start), .kv_length = at(lengths), .log_sum_exp = {}, .status = {}};
+    }, kPortable);
+    return out;
+  };
+  const TestTensor one = run_batch(1), many = run_batch(5);
+  for (int64_t i = 0; i < one.size(); ++i) ASSERT_EQ(one.get(i), many.get(i)) << i;
+}
+
+}  // namespace
+}  // namespace monotile
