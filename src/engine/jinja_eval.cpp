@@ -236,7 +236,7 @@ class Evaluator {
       }
       values = std::move(kept);
     }
-    if (values.empty()) return s.bodies.size() > 1 ? execute(s.bodies[1]) : Flow::normal;
+    bool completed = false;
     for (size_t i = 0; i < values.size(); ++i) {
       charge(0, s.line);
       const ScopeGuard guard(scopes_);  // what an iteration sets is gone in the next one
@@ -244,8 +244,10 @@ class Evaluator {
       unpack(s, values[i]);
       const Flow flow = execute(s.bodies[0]);
       if (flow == Flow::stop) break;
+      completed = completed || flow == Flow::normal;
     }
-    return Flow::normal;
+    // As the reference implementation: the else part runs unless some iteration came to its end.
+    return !completed && s.bodies.size() > 1 ? execute(s.bodies[1]) : Flow::normal;
   }
 
   static Value loop_state(const std::vector<Value>& values, size_t i) {

@@ -158,7 +158,7 @@ class Lexer {
 
   bool raw_begins() const {
     char sign = '\0';
-    return tag_length(at_, "raw", &sign) > 0;
+    return tag_length(at_, "raw", &sign) > 0 && sign != '+';
   }
 
   void raw() {
