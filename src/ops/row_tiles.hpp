@@ -54,6 +54,29 @@ inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
   return {kStream, 512, 1};
 }
 
+/// A tile of elementwise work: `chunks` tiles side by side cover a row.
+struct ChunkTile {
+  uint32_t layout;
+  int threads;
+  int rows_per_program;
+  int64_t chunks;
+
+  int64_t programs(int64_t rows) const { return (rows + rows_per_program - 1) / rows_per_program * chunks; }
+};
+/// For elementwise work, whose results depend on no partition: many small programs where the data is small (latency counts), else two vectors
+/// a lane. Layouts: kRows16, kBlock1, kBlock2.
+inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, const DeviceInfo& device) {
+  if (device.device.kind == DeviceKind::cpu) return {0, 1, 1, 1};
+  const int64_t vectors = (cols + 7) / 8, wave = device.wave;
+  if (vectors <= 16) return {kRows16, 128, 8, 1};
+  const int64_t in_flight = static_cast<int64_t>(device.units) * 2048;  // about one vector for each lane that the machine can hold
+  const bool small = rows * vectors <= 2 * in_flight;
+  const int64_t per_lane = small ? 1 : 2, most = rows * vectors <= in_flight / 8 ? 64 : 256;
+  const int64_t lanes = (vectors + per_lane - 1) / per_lane, chunks = (lanes + most - 1) / most;
+  const int threads = static_cast<int>(((lanes + chunks - 1) / chunks + wave - 1) / wave * wave);
+  return {small ? kBlock1 : kBlock2, threads, 1, (lanes + threads - 1) / threads};
+}
+
 inline int64_t programs_for(const RowTile& tile, int64_t rows) { return (rows + tile.rows_per_program - 1) / tile.rows_per_program; }
 
 /// Rows of about 16 KB in all are what one CPU thread takes at a time.
@@ -86,7 +109,35 @@ inline int64_t row_count(const TensorView& t) {
   for (int i = 0; i + 1 < t.rank; ++i) n *= t.dim(i);
   return n;
 }
+inline lang::any_index index_vector(const TensorView& t) { return {t.data, t.dtype == DType::i64}; }
 inline lang::any_vector column_vector(const TensorView& t) { return {t.data, t.dtype, vector_aligned(t.data)}; }
+
+/// Several rows side by side in a wave, or rows of any length in chunks: for operators on heads (rotary embedding, cache writes).
+enum HeadLayout : uint32_t { kHeads4, kHeads8, kHeads16, kHeads32, kHeadsStream, kHeadLayouts };
+
+template <uint32_t Index>
+struct head_layout_at {
+  using type = lang::blocked<8, 1, 4 << Index>;
+};
+template <> struct head_layout_at<kHeadsStream> { using type = lang::blocked<8, 1, 0, true>; };
+template <uint32_t Index>
+using head_layout = typename head_layout_at<Index>::type;
+
+/// The narrowest layout, from `narrowest` on, that holds `cols` columns.
+inline RowTile pick_head_tile(int64_t cols, const DeviceInfo& device, HeadLayout narrowest = kHeads4) {
+  if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
+  for (uint32_t layout = narrowest; layout < kHeadsStream; ++layout) {
+    const int lanes = 4 << layout;
+    if (cols <= lanes * 8) return {layout, 128, 128 / lanes};
+  }
+  return {kHeadsStream, 128, 1};
+}
+
+/// Number of a kernel whose instantiations differ in one dtype and the layout, or in two dtypes and the layout.
+constexpr uint32_t variant_of(DType dtype, uint32_t layout) { return static_cast<uint32_t>(dtype) << 8 | layout; }
+constexpr uint32_t variant_of(DType first, DType second, uint32_t layout) {
+  return static_cast<uint32_t>(first) << 16 | static_cast<uint32_t>(second) << 8 | layout;
+}
 
 template <class Params>
 void (*erase(KernelFn<Params> f))() {

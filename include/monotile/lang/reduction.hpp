@@ -13,11 +13,19 @@ struct indexed {
   int32_t index;
 };
 
+/// Two sums taken in one pass.
+struct sums {
+  float first;
+  float second;
+};
+MT_FN sums operator+(sums a, sums b) { return {a.first + b.first, a.second + b.second}; }
+
 inline constexpr float kInfinity = __builtin_huge_valf();
 
 struct Sum {
   template <class T>
   static MT_FN T identity(T) { return T(0); }
+  static MT_FN sums identity(sums) { return {0.0f, 0.0f}; }
   template <class T>
   static MT_FN T combine(T a, T b) { return a + b; }
 };

@@ -27,11 +27,30 @@ struct view {
   }
 };
 
+/// The same rows from column `first` on.
+template <class T>
+MT_FN view<T> from_column(view<T> v, int64_t first) {
+  v.data += first;
+  v.cols -= first;
+  v.vectors = v.vectors && first * static_cast<int64_t>(sizeof(T)) % 16 == 0;
+  return v;
+}
+
 /// A vector over columns whose dtype is known at run time only (gamma, beta, bias): read as fp32.
 struct any_vector {
   const void* data = nullptr;
   DType dtype = DType::none;
   bool vectors = false;  ///< starts on 16 bytes
+};
+
+/// Indices (ids, positions, slots), one per row, i32 or i64 known at run time only.
+struct any_index {
+  const void* data = nullptr;
+  bool wide = false;  ///< i64
+
+  MT_FN int64_t at(int64_t r) const {
+    return wide ? static_cast<const int64_t*>(data)[r] : static_cast<int64_t>(static_cast<const int32_t*>(data)[r]);
+  }
 };
 
 /// Rows of GGUF blocks. `cols` counts elements, the stride bytes.
@@ -45,6 +64,29 @@ struct quant_view {
   int64_t cols = 0;
 
   MT_FN const uint8_t* row(int64_t r) const { return data + r * row_bytes; }
+};
+
+/// Rows of plain elements whose dtype is known at run time only (outputs and addends of products): touched element by element.
+struct any_rows {
+  void* data = nullptr;
+  DType dtype = DType::none;
+  int64_t stride = 0;  ///< elements between rows
+};
+
+/// Rows rounded to int8 in blocks of 32: value = code * scale of the block, scale = max|value| / 127. One row lies in one piece; besides
+/// codes and scales it holds what integer products want: the sums of the codes, and the codes once more as 16-bit integers.
+struct int8_rows {
+  static constexpr int block_elements = 32;
+  uint8_t* data = nullptr;  ///< 64-byte aligned
+  int64_t cols = 0;         ///< a multiple of 32
+
+  static MT_FN constexpr int64_t row_bytes(int64_t cols) { return (cols * 3 + cols / 32 * 12 + 63) / 64 * 64; }
+  MT_FN uint8_t* row(int64_t r) const { return data + r * row_bytes(cols); }
+  MT_FN int8_t* codes(int64_t r) const { return reinterpret_cast<int8_t*>(row(r)); }
+  MT_FN int16_t* wide_codes(int64_t r) const { return reinterpret_cast<int16_t*>(row(r) + cols); }
+  MT_FN float* scales(int64_t r) const { return reinterpret_cast<float*>(row(r) + cols * 3); }
+  MT_FN int32_t* sums(int64_t r) const { return reinterpret_cast<int32_t*>(row(r) + cols * 3 + cols / 32 * 4); }       ///< of each block
+  MT_FN int16_t* half_sums(int64_t r) const { return reinterpret_cast<int16_t*>(row(r) + cols * 3 + cols / 32 * 8); }  ///< of each 16
 };
 
 }  // namespace monotile::lang

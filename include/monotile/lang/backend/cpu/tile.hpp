@@ -36,7 +36,11 @@ struct place {
 };
 
 template <class L>
-MT_FN place<L> rows_of(const Context& ctx, int64_t, int64_t cols) { return {ctx.program, cols, true}; }
+MT_FN place<L> rows_of(const Context& ctx, int64_t, int64_t cols, int64_t first_program = 0) {
+  return {ctx.program - first_program, cols, true};
+}
+template <class L>
+MT_FN place<L> chunks_of(const Context& ctx, int64_t, int64_t cols, int64_t) { return {ctx.program, cols, true}; }
 template <class L>
 MT_FN place<L> at_rows(const place<L>& at, int64_t row) { return {row < 0 ? 0 : row, at.cols, row >= 0}; }
 template <class L>
@@ -99,6 +103,37 @@ struct any_tile : expression {
 };
 template <class L>
 MT_FN any_tile load_bcast(Context&, const any_vector& from, const place<L>&) { return any_tile(from); }
+
+template <class T>
+struct dup_tile : expression {
+  const T* p;
+  MT_FN explicit dup_tile(const T* from) : p(from) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const {
+    if (p == nullptr) return pack<N>(0.0f);
+    pack<N> r;
+    for (int i = 0; i < N / 8; ++i) {
+      typedef T four __attribute__((vector_size(4 * sizeof(T))));
+      four v;
+      std::memcpy(&v, p + c / 2 + 4 * i, sizeof v);
+      r.part[i] = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3);
+    }
+    return r;
+  }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const {
+    pack<N> r(0.0f);
+    for (int i = 0; i < count && p != nullptr; ++i) r.part[i / 8][i % 8] = p[(c + i) / 2];
+    return r;
+  }
+};
+template <class T, class L>
+MT_FN dup_tile<typename bare<T>::type> load_dup(Context&, const view<T>& from, const place<L>& at) {
+  return dup_tile<typename bare<T>::type>(at.live ? from.row(at.row) : nullptr);
+}
+
+template <class L>
+MT_FN int64_t load_index(Context&, const any_index& from, const place<L>& at) { return at.live ? from.at(at.row) : -1; }
 
 template <class T, class L>
 MT_FN typename bare<T>::type load_row_value(Context&, T* from, const place<L>& at) {
@@ -208,6 +243,29 @@ struct swapped_tile : expression {
 template <class X>
 MT_FN swapped_tile<X> swap_pairs(Context&, const X& x) { return swapped_tile<X>(x); }
 
+template <class A, class B>
+struct picked_tile : expression {
+  A even;
+  B odd;
+  MT_FN picked_tile(const A& a, const B& b) : even(a), odd(b) {}
+  template <int N>
+  static MT_FN pack<N> picked(const pack<N>& a, const pack<N>& b) {
+    pack<N> r;
+    for (int i = 0; i < N / 8; ++i) r.part[i] = __builtin_shufflevector(a.part[i], b.part[i], 0, 9, 2, 11, 4, 13, 6, 15);
+    return r;
+  }
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const { return picked(even.template at<N>(c), odd.template at<N>(c)); }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const { return picked(even.template tail<N>(c, count), odd.template tail<N>(c, count)); }
+};
+template <class A, class B>
+MT_FN picked_tile<A, B> pick_pairs(Context&, const A& even, const B& odd) { return picked_tile<A, B>(even, odd); }
+
+template <class T>
+MT_FN T uniform(const T& v) { return v; }
+MT_FN sums make_sums(float first, float second) { return {first, second}; }
+
 // --- running an expression over the columns ----------------------------------------------------------------------------------------
 template <class T, class X>
 MT_FN void write_columns(T* p, int64_t cols, const X& x) {
@@ -293,6 +351,8 @@ MT_FN V keep_first(const V& v, int count) {  // lanes past count become the iden
   mask_pack<N> m = iota_pack<N>(0) < count;
   if constexpr (std::is_same_v<V, pack<N>>) {
     return select(m, v, r);
+  } else if constexpr (std::is_same_v<V, sums_pack<N>>) {
+    return V{select(m, v.first, r.first), select(m, v.second, r.second)};
   } else {
     return V{select(m, v.value, r.value), select(m, v.index, r.index)};
   }
@@ -347,6 +407,23 @@ template <class Op, class L, class T, class F>
 MT_FN auto fold(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map(f, h.kept)); }
 template <class Op, class L, class T, class F>
 MT_FN auto fold_at(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map_at(h.at, f, h.kept)); }
+template <class Op, class L, class T, class F>
+MT_FN auto fold_scalar_at(Context&, held_row<L, T>& h, F f) {
+  using R = decltype(f(int32_t{}, float{}));
+  R result = Op::identity(R{});
+  const auto take = [&](int64_t c, const pack<8>& v, int count) {
+    for (int i = 0; i < count; ++i) result = Op::combine(result, f(static_cast<int32_t>(c + i), v.part[0][i]));
+  };
+  int64_t c = 0;
+  for (; c + 8 <= h.at.cols; c += 8) take(c, h.kept.template at<8>(c), 8);
+  if (c < h.at.cols) take(c, h.kept.template tail<8>(c, static_cast<int>(h.at.cols - c)), static_cast<int>(h.at.cols - c));
+  return result;
+}
+template <class L, class T, class F, class... X>
+MT_FN auto held_map(Context& ctx, held_row<L, T>& h, F f, const X&... x) {
+  auto t = eval(ctx, h.at, map(f, h.kept, x...));
+  return held_row<L, decltype(t)>{h.at, t};
+}
 template <class L, class T, class Visit>
 MT_FN void each(Context&, held_row<L, T>& h, Visit visit) { visit(h.at, h.kept); }
 

@@ -20,6 +20,7 @@ MT_FN int32_t promote(int32_t v) { return v; }
 MT_FN int64_t promote(int64_t v) { return v; }
 MT_FN bool promote(bool v) { return v; }
 MT_FN indexed promote(indexed v) { return v; }
+MT_FN sums promote(sums v) { return v; }
 MT_FN float promote(half_t v) { return __half2float(__ushort_as_half(v.bits)); }
 MT_FN float promote(bfloat16_t v) { return __builtin_bit_cast(float, static_cast<uint32_t>(v.bits) << 16); }
 
@@ -49,6 +50,15 @@ MT_FN float fast_exp(float v) { return expf(v); }
 MT_FN float fast_log(float v) { return logf(v); }
 MT_FN float fast_tanh(float v) { return tanhf(v); }
 MT_FN float erf_of(float v) { return erff(v); }
+MT_FN float erfc_of(float v) { return erfcf(v); }
+/// a / b to 2 units in the last place; 0 where b is above 2^126.
+MT_FN float fast_divide(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fdividef(a, b);
+#else
+  return a / b;
+#endif
+}
 MT_FN float fma_of(float a, float b, float c) { return fmaf(a, b, c); }
 MT_FN float max_of(float a, float b) { return fmaxf(a, b); }
 MT_FN float min_of(float a, float b) { return fminf(a, b); }
@@ -64,6 +74,9 @@ __device__ __forceinline__ T shuffle_xor_one(T v, int mask) {
 }
 __device__ __forceinline__ indexed shuffle_xor_one(indexed v, int mask) {
   return {__shfl_xor_sync(0xffffffffu, v.value, mask), __shfl_xor_sync(0xffffffffu, v.index, mask)};
+}
+__device__ __forceinline__ sums shuffle_xor_one(sums v, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, v.first, mask), __shfl_xor_sync(0xffffffffu, v.second, mask)};
 }
 template <class T>
 MT_FN void shuffle_xor(T (&out)[1], const T (&in)[1], int mask) {

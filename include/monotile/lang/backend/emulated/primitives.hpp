@@ -20,6 +20,7 @@ MT_FN int32_t promote(int32_t v) { return v; }
 MT_FN int64_t promote(int64_t v) { return v; }
 MT_FN bool promote(bool v) { return v; }
 MT_FN indexed promote(indexed v) { return v; }
+MT_FN sums promote(sums v) { return v; }
 MT_FN float promote(half_t v) { return to_float(v); }
 MT_FN float promote(bfloat16_t v) { return to_float(v); }
 
@@ -38,6 +39,8 @@ MT_FN float fast_exp(float v) { return std::exp(v); }
 MT_FN float fast_log(float v) { return std::log(v); }
 MT_FN float fast_tanh(float v) { return std::tanh(v); }
 MT_FN float erf_of(float v) { return std::erf(v); }
+MT_FN float erfc_of(float v) { return std::erfc(v); }
+MT_FN float fast_divide(float a, float b) { return a / b; }
 MT_FN float fma_of(float a, float b, float c) { return std::fma(a, b, c); }
 MT_FN float max_of(float a, float b) { return std::fmax(a, b); }
 MT_FN float min_of(float a, float b) { return std::fmin(a, b); }

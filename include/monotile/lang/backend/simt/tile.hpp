@@ -42,15 +42,14 @@ struct place {
 
 MT_FN int32_t clipped(int64_t n) { return n > INT32_MAX ? INT32_MAX : static_cast<int32_t>(n); }
 
-/// The place of this program's tile when programs walk `rows` rows of `cols` columns in order.
 template <class L>
-MT_FN place<L> rows_of(const Context& ctx, int64_t rows, int64_t cols) {
+MT_FN place<L> place_of(const Context& ctx, int64_t program, int64_t rows, int64_t cols) {
   place<L> at;
   at.width = L::row_lanes(ctx.threads);
   const int rows_per_program = L::lanes_per_row == 0 ? 1 : ctx.threads / at.width;
   for (int l = 0; l < kLanes; ++l) {
     const int t = ctx.thread(l);
-    at.row[l] = ctx.program * rows_per_program + (L::lanes_per_row == 0 ? 0 : t / at.width);
+    at.row[l] = program * rows_per_program + (L::lanes_per_row == 0 ? 0 : t / at.width);
     at.lane[l] = L::lanes_per_row == 0 ? t : t % at.width;
     at.live[l] = at.row[l] < rows;
     if (!at.live[l]) at.row[l] = 0;
@@ -59,6 +58,12 @@ MT_FN place<L> rows_of(const Context& ctx, int64_t rows, int64_t cols) {
   at.cols = cols;
   at.limit = clipped(cols);
   return at;
+}
+
+/// The place of this program's tile when programs, from `first_program` on, walk `rows` rows of `cols` columns in order.
+template <class L>
+MT_FN place<L> rows_of(const Context& ctx, int64_t rows, int64_t cols, int64_t first_program = 0) {
+  return place_of<L>(ctx, ctx.program - first_program, rows, cols);
 }
 
 /// The place shifted to the chunk that starts at column `first`.
@@ -72,6 +77,15 @@ MT_FN place<L> chunk_at(const place<L>& at, int64_t first) {
 template <class L>
 MT_FN int64_t chunk_cols(const place<L>& at) {
   return static_cast<int64_t>(at.width) * L::elements;
+}
+
+/// The place of this program's tile when programs walk all `chunks` chunks of columns of a group of rows, then the next rows: for elementwise
+/// work, where few long rows shall still fill the machine. A chunk is as wide as the tile.
+template <class L>
+MT_FN place<L> chunks_of(const Context& ctx, int64_t rows, int64_t cols, int64_t chunks) {
+  const uint32_t program = static_cast<uint32_t>(ctx.program), group = program / static_cast<uint32_t>(chunks);
+  const place<L> at = place_of<L>(ctx, group, rows, cols);
+  return chunk_at(at, static_cast<int64_t>(program - group * static_cast<uint32_t>(chunks)) * chunk_cols(at));
 }
 
 /// The same columns of other rows (paged and indexed data); rows < 0 do not exist.
@@ -296,6 +310,40 @@ MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, 
   }
 }
 
+/// Table columns c / 2 at the columns c of `at`: one factor for both of a pair of neighbours.
+template <class T, class L>
+MT_FN tile<typename bare<T>::type, L> load_dup(Context&, const view<T>& from, const place<L>& at) {
+  using U = typename bare<T>::type;
+  constexpr int E = L::vector_elements;
+  static_assert(sizeof(U) * E / 2 % 16 == 0, "half a vector of elements is moved at once");
+  tile<U, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    const U* p = from.row(at.row[l]) + at.first_col / 2;
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * E);
+      U raw[E / 2];
+      if (at.live[l] && from.vectors && c + E <= at.limit) {
+        load_run<cache::read_only>(raw, 0, p + c / 2, E / 2);
+      } else {
+        MT_UNROLL
+        for (int e = 0; e < E / 2; ++e) raw[e] = at.live[l] && c + 2 * e < at.limit ? p[c / 2 + e] : U{};
+      }
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) t.v[l][i * E + e] = raw[e / 2];
+    }
+  }
+  return t;
+}
+
+/// The index of each row, -1 for rows that do not exist.
+template <class L>
+MT_FN row_value<int64_t, L> load_index(Context&, const any_index& from, const place<L>& at) {
+  row_value<int64_t, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = at.live[l] ? from.at(at.row[l]) : -1;
+  return r;
+}
+
 /// One value per row from a packed array, or written to it (by the first lane of the row).
 template <class T, class L>
 MT_FN row_value<typename bare<T>::type, L> load_row_value(Context&, T* from, const place<L>& at) {
@@ -446,6 +494,28 @@ MT_FN tile<T, L> swap_pairs(Context&, const tile<T, L>& t) {
   }
   return out;
 }
+
+/// `even` at even columns, `odd` at odd ones.
+template <class T, class L>
+MT_FN tile<T, L> pick_pairs(Context&, const tile<T, L>& even, const tile<T, L>& odd) {
+  static_assert(L::vector_elements % 2 == 0, "pairs must lie in one lane");
+  tile<T, L> out;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) out.v[l][e] = e % 2 == 0 ? even.v[l][e] : odd.v[l][e];
+  }
+  return out;
+}
+
+/// The value of the program's only row as a plain scalar: it may steer branches of the whole program.
+template <class T, class L>
+MT_FN T uniform(const row_value<T, L>& r) {
+  static_assert(L::lanes_per_row == 0, "the program has several rows");
+  return r.v[0];
+}
+
+/// Two addends for one pass.
+MT_FN sums make_sums(float first, float second) { return {first, second}; }
 
 // --- reductions --------------------------------------------------------------------------------------------------------------------
 template <class Op, class T>
@@ -692,6 +762,22 @@ MT_FN auto fold_at(Context& ctx, held_row<L, Make, Again>& h, F f) {
   finish_rows<Op>(ctx, r);
   return r;
 }
+/// The same, where f takes scalars on every target (long integer arithmetic that has no packs).
+template <class Op, class L, class Make, class Again, class F>
+MT_FN auto fold_scalar_at(Context& ctx, held_row<L, Make, Again>& h, F f) { return fold_at<Op>(ctx, h, f); }
+
+/// The row of f(element, x...) with row values x: kept where rows are kept, computed anew by every pass where rows are read again.
+template <class L, class Make, class Again, class F, class... X>
+MT_FN auto held_map(Context&, held_row<L, Make, Again>& h, F f, const X&... x) {
+  auto again = [&h, f, x...](const place<L>& at) { return map(f, h.again(at), x...); };
+  using A = decltype(again);
+  if constexpr (L::streaming) {
+    return held_row<L, A, A>{h.at, again, again, true, {}};
+  } else {
+    return held_row<L, A, A>{h.at, again, again, true, map(f, h.kept, x...)};
+  }
+}
+
 /// visit(place, tile) for each chunk of the row.
 template <class L, class Make, class Again, class Visit>
 MT_FN void each(Context&, held_row<L, Make, Again>& h, Visit visit) {

@@ -1,0 +1,54 @@
+#pragma once
+// Rotary embedding of q and k in one launch: (a, b) <- (a cos - b sin, b cos + a sin) for each pair of a head.
+
+#include "monotile/kernels/rope/params.hpp"
+#include "monotile/lang/lang.hpp"
+
+namespace monotile::kernels {
+using namespace lang;  // NOLINT: kernels are written in the language
+
+/// One program per group of (token, head) rows of L; first those of q, then those of k.
+template <class X, class L>
+struct Rope {
+  using Params = RopeParams<X>;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const bool first = ctx.program < p.first_programs;
+    const RopePart<X>& part = p.part[first ? 0 : 1];
+    const int64_t rotated = p.interleaved ? 2 * p.half : p.half, last = p.max_position - 1;
+    const uint32_t heads = part.heads;
+
+    const auto row = rows_of<L>(ctx, part.rows, rotated, first ? 0 : p.first_programs);
+    const auto token = map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
+    const auto wanted = load_index(ctx, p.positions, at_rows(row, token));
+    const auto position = map([=](auto i) { return i < 0 ? int64_t{0} : i > last ? last : i; }, wanted);
+    if (p.status != nullptr) {
+      const auto bad = map([=](auto i, auto t) { return i < 0 || i > last ? t : int64_t{-1}; }, wanted, token);
+      store_row_value(ctx, p.status, at_rows(row, bad), map([](auto) { return int32_t{1}; }, token));
+    }
+
+    auto x = hold(ctx, row, [&](const auto& at) { return eval(ctx, at, load(ctx, part.x, at)); });
+    if (p.interleaved) {
+      each(ctx, x, [&](const auto& at, const auto& a) {
+        const auto b = swap_pairs(ctx, a);
+        const auto c = load_dup(ctx, p.cos, at_rows(at, position)), s = load_dup(ctx, p.sin, at_rows(at, position));
+        store(ctx, part.y, at, pick_pairs(ctx, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s),
+                                          map([](auto a, auto b, auto c, auto s) { return a * c + b * s; }, a, b, c, s)));
+      });
+    } else {
+      each(ctx, x, [&](const auto& at, const auto& a) {
+        const auto b = load(ctx, from_column(part.x, p.half), at);
+        const auto c = load(ctx, p.cos, at_rows(at, position)), s = load(ctx, p.sin, at_rows(at, position));
+        store(ctx, part.y, at, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s));
+        store(ctx, from_column(part.y, p.half), at, map([](auto a, auto b, auto c, auto s) { return b * c + a * s; }, a, b, c, s));
+      });
+    }
+    if (part.copy_rest) {
+      auto rest = hold(ctx, with_cols(row, p.rest), [&](const auto& at) { return load(ctx, from_column(part.x, 2 * p.half), at); });
+      each(ctx, rest, [&](const auto& at, const auto& v) { store(ctx, from_column(part.y, 2 * p.half), at, v); });
+    }
+  }
+};
+
+}  // namespace monotile::kernels

@@ -1,0 +1,64 @@
+// Gated activations, portable tier: how rows are cut into programs, and the launch.
+
+#include "monotile/kernels/activation/params.hpp"
+#include "ops/activation/activation.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::ops {
+namespace {
+
+constexpr const char* kKernel = "gated_activation";
+
+ChunkTile tile_of(const GatedActivationArgs& a, const DeviceInfo& device) { return pick_chunk_tile(a.y.dim(0), a.y.dim(1), device); }
+
+const char* supports(const GatedActivationArgs& a, const DeviceInfo& device) {
+  if (find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile_of(a, device).layout)) == nullptr) return "not built for this target";
+  return nullptr;
+}
+
+double cost(const GatedActivationArgs&, const DeviceInfo&) { return 1.0; }
+
+void make_plan(const GatedActivationArgs& a, const DeviceInfo& device, Plan<GatedActivationArgs>& plan) {
+  const ChunkTile tile = tile_of(a, device);
+  plan.kernel = reinterpret_cast<const void*>(find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile.layout)));
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, tile.chunks};
+}
+
+constexpr kernels::GateFunction function_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh: return kernels::GateFunction::gelu_tanh;
+    case Activation::gelu_erf: return kernels::GateFunction::gelu_erf;
+    default: return kernels::GateFunction::silu;
+  }
+}
+
+template <class X>
+void launch(const Plan<GatedActivationArgs>& plan, Stream& stream, const GatedActivationArgs& a) {
+  using Params = kernels::GatedActivationParams<X>;
+  Params p{};
+  p.y = row_view<X>(a.y);
+  p.gate = row_view<X>(a.gate);
+  p.up = row_view<X>(a.up);
+  p.rows = a.y.dim(0);
+  p.cols = a.y.dim(1);
+  p.chunks = plan.config[3];
+  p.function = function_of(a.activation);
+  const ChunkTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2]), plan.config[3]};
+  const Grid grid{tile.programs(p.rows), tile.threads, 0, cpu_grain(p.cols * static_cast<int64_t>(sizeof(X)))};
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+}
+
+void run(const Plan<GatedActivationArgs>& plan, Stream& stream, const GatedActivationArgs& a, void*) {
+  if (a.y.size() == 0) return;
+  switch (a.y.dtype) {
+    case DType::f32: return launch<float>(plan, stream, a);
+    case DType::f16: return launch<half_t>(plan, stream, a);
+    default: return launch<bfloat16_t>(plan, stream, a);
+  }
+}
+
+}  // namespace
+
+const Implementation<GatedActivationArgs> gated_activation_portable{"portable", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops
