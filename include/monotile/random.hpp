@@ -1,9 +1,9 @@
 #pragma once
 // Random draws that are the same bits on every backend: Philox4x32-10 and a Gumbel variate in integer arithmetic alone.
 //
-// No floating-point expression here can be contracted, reassociated or computed by a maths library, so host and device compilers cannot
-// disagree. Everything is constexpr and usable in kernels.
-// Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011 (Philox).
+// No floating-point expression here can be contracted, reassociated or computed by a maths library, so host and device
+// compilers cannot disagree. Everything is constexpr and usable in kernels. Source: Salmon et al., "Parallel Random
+// Numbers: As Easy as 1, 2, 3", 2011 (Philox).
 
 #include <cstdint>
 
@@ -32,7 +32,9 @@ constexpr Words philox4x32_10(Words counter, uint64_t key) {
 /// 32 random bits of (seed; position, purpose, token).
 constexpr uint32_t bits(uint64_t seed, int64_t position, Purpose purpose, uint32_t token) {
   const uint64_t p = static_cast<uint64_t>(position);
-  return philox4x32_10({{static_cast<uint32_t>(p), static_cast<uint32_t>(p >> 32), static_cast<uint32_t>(purpose), token}}, seed).w[0];
+  return philox4x32_10(
+             {{static_cast<uint32_t>(p), static_cast<uint32_t>(p >> 32), static_cast<uint32_t>(purpose), token}}, seed)
+      .w[0];
 }
 
 /// Uniform in the open interval (0, 1): the odd multiples of 2^-24.
@@ -71,11 +73,11 @@ constexpr int32_t log_ratio(int32_t w31) {
 
 /// -ln(u) for u = (2 bits + 1) / 2^33, in units of 2^-58; relative error below 2^-24.
 constexpr uint64_t exponential_q58(uint32_t bits) {
-  const uint64_t odd = uint64_t{bits} * 2 + 1;                         // u = odd / 2^33
-  const int zeros = detail::leading_zeros(odd) - 31;                   // u = 2^-zeros (1 - w), w in (0, 1/2]
-  const uint64_t w33 = (uint64_t{1} << 33) - (odd << zeros);           // exact, so nothing is lost where u is near 1
+  const uint64_t odd = uint64_t{bits} * 2 + 1;                // u = odd / 2^33
+  const int zeros = detail::leading_zeros(odd) - 31;          // u = 2^-zeros (1 - w), w in (0, 1/2]
+  const uint64_t w33 = (uint64_t{1} << 33) - (odd << zeros);  // exact, so nothing is lost where u is near 1
   const uint64_t ratio = static_cast<uint64_t>(detail::log_ratio(static_cast<int32_t>(w33 >> 2)));
-  constexpr uint64_t kLn2 = 199786072581291495u;                       // ln 2 in units of 2^-58
+  constexpr uint64_t kLn2 = 199786072581291495u;  // ln 2 in units of 2^-58
   return static_cast<uint64_t>(zeros) * kLn2 + (w33 * ratio >> 3);
 }
 
@@ -83,16 +85,17 @@ constexpr uint64_t exponential_q58(uint32_t bits) {
 constexpr int32_t gumbel_q24(uint32_t bits) {
   const uint64_t e = exponential_q58(bits);
   const int zeros = detail::leading_zeros(e);
-  const uint64_t w32 = (uint64_t{1} << 32) - (e << zeros >> 32);       // e / 2^58 = 2^(6 - zeros) (1 - w)
+  const uint64_t w32 = (uint64_t{1} << 32) - (e << zeros >> 32);  // e / 2^58 = 2^(6 - zeros) (1 - w)
   const int64_t ratio = detail::log_ratio(static_cast<int32_t>(w32 >> 1));
-  constexpr int64_t kLn2 = 762123384786;                               // ln 2 in units of 2^-40
+  constexpr int64_t kLn2 = 762123384786;  // ln 2 in units of 2^-40
   const int64_t g40 = (zeros - 6) * kLn2 + (static_cast<int64_t>(w32) * ratio >> 20);
   return static_cast<int32_t>((g40 + (1 << 15)) >> 16);
 }
 
-/// What Gumbel-max sampling compares, in units of 2^-24: (logit - row_max) / temperature + Gumbel variate. `row_max` is the largest logit of
-/// the row, `inverse_temperature` the correctly rounded fp32 quotient 1 / temperature. The token with the largest score is drawn, ties go to
-/// the lower id. Distances under -40 count as -40: the row's largest logit always beats them.
+/// What Gumbel-max sampling compares, in units of 2^-24: (logit - row_max) / temperature + Gumbel variate. `row_max` is
+/// the largest logit of the row, `inverse_temperature` the correctly rounded fp32 quotient 1 / temperature. The token
+/// with the largest score is drawn, ties go to the lower id. Distances under -40 count as -40: the row's largest logit
+/// always beats them.
 constexpr float gumbel_score(float logit, float row_max, float inverse_temperature, uint32_t bits) {
   float distance = logit == row_max ? 0.0f : (logit - row_max) * inverse_temperature;
   if (!(distance > -40.0f)) distance = -40.0f;

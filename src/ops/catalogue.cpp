@@ -13,18 +13,9 @@ namespace monotile {
 
 const std::vector<OperatorInfo>& operators() {
   static const std::vector<OperatorInfo> list = {
-      ops::rms_norm_operator,
-      ops::add_rms_norm_operator,
-      ops::rope_operator,
-      ops::gated_activation_operator,
-      ops::softmax_operator,
-      ops::gemm_operator,
-      ops::gemv_operator,
-      ops::attention_prefill_operator,
-      ops::attention_decode_operator,
-      ops::kv_append_operator,
-      ops::argmax_operator,
-      ops::sample_operator,
+      ops::rms_norm_operator,         ops::add_rms_norm_operator, ops::rope_operator,   ops::gated_activation_operator,
+      ops::softmax_operator,          ops::gemm_operator,         ops::gemv_operator,   ops::attention_prefill_operator,
+      ops::attention_decode_operator, ops::kv_append_operator,    ops::argmax_operator, ops::sample_operator,
       ops::embedding_operator,
   };
   return list;

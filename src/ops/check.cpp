@@ -24,7 +24,8 @@ bool empty(const TensorView& view) {
   return false;
 }
 
-/// Memory of a view as `count` pieces of `piece` bytes, `pitch` bytes apart; the pieces are the slices of the dimension with the largest stride.
+/// Memory of a view as `count` pieces of `piece` bytes, `pitch` bytes apart; the pieces are the slices of the dimension
+/// with the largest stride.
 struct Pieces {
   uintptr_t begin = 0;
   int64_t count = 1, pitch = 0, piece = 0;
@@ -79,7 +80,8 @@ void fail(const char* op, const char* argument, const std::string& given, const 
 
 void present(const char* op, const char* argument, const TensorView& view, Device device) {
   if (!view.defined()) fail(op, argument, "undefined view", "a view of rank 1 to " + std::to_string(kMaxRank));
-  if (view.rank > kMaxRank) fail(op, argument, "rank " + std::to_string(view.rank), "rank 1 to " + std::to_string(kMaxRank));
+  if (view.rank > kMaxRank)
+    fail(op, argument, "rank " + std::to_string(view.rank), "rank 1 to " + std::to_string(kMaxRank));
   int64_t elements = 1;
   for (int i = 0; i < view.rank; ++i) {
     if (view.dim(i) < 0) fail(op, argument, "negative extent in " + extents_text(view), "extents of 0 or more");
@@ -100,7 +102,8 @@ void present(const char* op, const char* argument, const TensorView& view, Devic
 void rank(const char* op, const char* argument, const TensorView& view, int lowest, int highest) {
   if (view.rank >= lowest && view.rank <= highest) return;
   fail(op, argument, "rank " + std::to_string(view.rank),
-       lowest == highest ? "rank " + std::to_string(lowest) : "rank " + std::to_string(lowest) + " to " + std::to_string(highest));
+       lowest == highest ? "rank " + std::to_string(lowest)
+                         : "rank " + std::to_string(lowest) + " to " + std::to_string(highest));
 }
 
 void dtype(const char* op, const char* argument, const TensorView& view, std::initializer_list<DType> allowed) {
@@ -108,27 +111,34 @@ void dtype(const char* op, const char* argument, const TensorView& view, std::in
   fail(op, argument, std::string("dtype ") + dtype_info(view.dtype).name, names(allowed));
 }
 
-void same_dtype(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other) {
+void same_dtype(const char* op, const char* argument, const TensorView& view, const char* other_name,
+                const TensorView& other) {
   if (view.dtype == other.dtype) return;
   fail(op, argument, std::string("dtype ") + dtype_info(view.dtype).name,
        std::string(dtype_info(other.dtype).name) + ", the dtype of " + other_name);
 }
 
-void same_extents(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other) {
+void same_extents(const char* op, const char* argument, const TensorView& view, const char* other_name,
+                  const TensorView& other) {
   bool same = view.rank == other.rank;
   for (int i = 0; same && i < view.rank; ++i) same = view.dim(i) == other.dim(i);
-  if (!same) fail(op, argument, "extents " + extents_text(view), extents_text(other) + ", the extents of " + other_name);
+  if (same) return;
+  const std::string given = view.rank == other.rank ? "extents " : "rank " + std::to_string(view.rank) + ", extents ";
+  fail(op, argument, given + extents_text(view), extents_text(other) + ", the extents of " + other_name);
 }
 
 void extent(const char* op, const char* argument, const TensorView& view, int axis, int64_t wanted) {
   if (view.dim(axis) == wanted) return;
-  fail(op, argument, "extent " + std::to_string(view.dim(axis)) + " of dimension " + std::to_string(axis < 0 ? view.rank + axis : axis),
+  fail(op, argument,
+       "extent " + std::to_string(view.dim(axis)) + " of dimension " +
+           std::to_string(axis < 0 ? view.rank + axis : axis),
        std::to_string(wanted));
 }
 
 void inner_stride(const char* op, const char* argument, const TensorView& view) {
   const DTypeInfo info = dtype_info(view.dtype);
-  if (view.dim(-1) > 1 && view.step(-1) != 1) fail(op, argument, "innermost stride " + std::to_string(view.step(-1)), "1");
+  if (view.dim(-1) > 1 && view.step(-1) != 1)
+    fail(op, argument, "innermost stride " + std::to_string(view.step(-1)), "1");
   if (view.dim(-1) % info.block_elements != 0) {
     fail(op, argument, "innermost extent " + std::to_string(view.dim(-1)),
          "a multiple of the " + std::to_string(info.block_elements) + " elements of a " + info.name + " block");
@@ -145,7 +155,8 @@ void inner_stride(const char* op, const char* argument, const TensorView& view) 
 
 void element_aligned(const char* op, const char* argument, const TensorView& view) {
   const DTypeInfo info = dtype_info(view.dtype);
-  const uintptr_t alignment = info.block_elements > 1 ? 2 : static_cast<uintptr_t>(std::max(info.block_bytes, 1));  // blocks hold fp16 scales
+  const uintptr_t alignment =
+      info.block_elements > 1 ? 2 : static_cast<uintptr_t>(std::max(info.block_bytes, 1));  // blocks hold fp16 scales
   if (reinterpret_cast<uintptr_t>(view.data) % alignment == 0) return;
   fail(op, argument, "a misaligned pointer", "a multiple of " + std::to_string(alignment) + " bytes");
 }
@@ -160,7 +171,8 @@ void no_self_overlap(const char* op, const char* argument, const TensorView& vie
   std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
   int64_t span = 1;  // elements covered by the dimensions so far
   for (size_t i = 0; i < count; ++i) {
-    if (order[i].first < span) fail(op, argument, to_string(view) + ", whose elements overlap", "an output without overlap");
+    if (order[i].first < span)
+      fail(op, argument, to_string(view) + ", whose elements overlap", "an output without overlap");
     span += (order[i].second - 1) * order[i].first;
   }
 }
@@ -177,11 +189,14 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return !(shift >= x.piece && shift + y.piece <= pitch);
 }
 
-void disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other) {
-  if (overlap(view, other)) fail(op, argument, std::string("memory shared with ") + other_name, std::string("no overlap with ") + other_name);
+void disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name,
+              const TensorView& other) {
+  if (overlap(view, other))
+    fail(op, argument, std::string("memory shared with ") + other_name, std::string("no overlap with ") + other_name);
 }
 
-void same_or_disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other) {
+void same_or_disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name,
+                      const TensorView& other) {
   if (!overlap(view, other) || same_view(view, other)) return;
   fail(op, argument, std::string("memory partly shared with ") + other_name,
        std::string("the same view as ") + other_name + ", or no overlap with it");

@@ -13,8 +13,10 @@ namespace monotile::ops::check {
 void present(const char* op, const char* argument, const TensorView& view, Device device);
 void rank(const char* op, const char* argument, const TensorView& view, int lowest, int highest);
 void dtype(const char* op, const char* argument, const TensorView& view, std::initializer_list<DType> allowed);
-void same_dtype(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other);
-void same_extents(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other);
+void same_dtype(const char* op, const char* argument, const TensorView& view, const char* other_name,
+                const TensorView& other);
+void same_extents(const char* op, const char* argument, const TensorView& view, const char* other_name,
+                  const TensorView& other);
 void extent(const char* op, const char* argument, const TensorView& view, int axis, int64_t wanted);
 /// Innermost stride 1 (or extent <= 1), no negative strides; nothing is ever read as if it were contiguous.
 void inner_stride(const char* op, const char* argument, const TensorView& view);
@@ -23,12 +25,15 @@ void element_aligned(const char* op, const char* argument, const TensorView& vie
 /// Rows of an output must not overlap one another (outer strides large enough or extents 1).
 void no_self_overlap(const char* op, const char* argument, const TensorView& view);
 
-/// True if some byte may belong to both views. Rows that interleave at one common row pitch (slices of a packed matrix) are told apart.
+/// True if some byte may belong to both views. Rows that interleave at one common row pitch (slices of a packed matrix)
+/// are told apart.
 bool overlap(const TensorView& a, const TensorView& b);
 /// The two share no memory; undefined or empty views share none.
-void disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other);
+void disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name,
+              const TensorView& other);
 /// The two are the same view (in-place use), or share no memory.
-void same_or_disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name, const TensorView& other);
+void same_or_disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name,
+                      const TensorView& other);
 /// An i32 vector of `length` rows that receives status codes; undefined is fine.
 void optional_status(const char* op, const TensorView& view, int64_t length, Device device);
 

@@ -24,10 +24,12 @@ class RandomData {
   /// Uniform in [low, high).
   double uniform(double low, double high) { return low + (high - low) * static_cast<double>(bits() >> 11) * 0x1p-53; }
   /// Uniform in [low, high], for integers.
-  int64_t integer(int64_t low, int64_t high) { return low + static_cast<int64_t>(bits() % static_cast<uint64_t>(high - low + 1)); }
+  int64_t integer(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(bits() % static_cast<uint64_t>(high - low + 1));
+  }
 
-  /// `elements` packed elements at `data`: uniform in [low, high) for plain types; for block types random codes whose fp16 scales make
-  /// values of about that size.
+  /// `elements` packed elements at `data`: uniform in [low, high) for plain types; for block types random codes whose
+  /// fp16 scales make values of about that size.
   void fill(void* data, DType dtype, int64_t elements, double low = -1.0, double high = 1.0) {
     if (is_quantised(dtype)) return fill_blocks(static_cast<uint8_t*>(data), dtype, elements, high);
     TensorView view;
@@ -35,7 +37,9 @@ class RandomData {
     view.dtype = dtype;
     const bool integral = !is_float(dtype) && dtype != DType::f64;
     for (int64_t i = 0; i < elements; ++i) {
-      reference::set(view, i, integral ? static_cast<double>(integer(static_cast<int64_t>(low), static_cast<int64_t>(high))) : uniform(low, high));
+      reference::set(view, i,
+                     integral ? static_cast<double>(integer(static_cast<int64_t>(low), static_cast<int64_t>(high)))
+                              : uniform(low, high));
     }
   }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What all reference implementations share: element access through double, and the Implementation around a plain function.
+// What all reference implementations share: element access through double, and the Implementation around a plain
+// function.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +12,8 @@
 
 namespace monotile::ops::reference {
 
-/// Rounds to a binary format with `fraction_bits` stored fraction bits and smallest normal exponent `lowest_exponent`: half to even, once.
+/// Rounds to a binary format with `fraction_bits` stored fraction bits and smallest normal exponent `lowest_exponent`:
+/// half to even, once.
 inline double round_to_format(double value, int fraction_bits, int lowest_exponent) {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const int exponent = std::max(std::ilogb(value), lowest_exponent);
@@ -22,8 +24,10 @@ inline double round_to_format(double value, int fraction_bits, int lowest_expone
 inline double round_to(DType dtype, double value) {
   switch (dtype) {
     case DType::f32: return static_cast<double>(static_cast<float>(value));
-    case DType::f16: return static_cast<double>(to_float(from_float<half_t>(static_cast<float>(round_to_format(value, 10, -14)))));
-    case DType::bf16: return static_cast<double>(to_float(from_float<bfloat16_t>(static_cast<float>(round_to_format(value, 7, -126)))));
+    case DType::f16:
+      return static_cast<double>(to_float(from_float<half_t>(static_cast<float>(round_to_format(value, 10, -14)))));
+    case DType::bf16:
+      return static_cast<double>(to_float(from_float<bfloat16_t>(static_cast<float>(round_to_format(value, 7, -126)))));
     default: return value;
   }
 }
@@ -51,8 +55,12 @@ inline void set(const TensorView& view, int64_t offset, double value) {
   switch (view.dtype) {
     case DType::f32: view.as<float>()[offset] = static_cast<float>(value); break;
     case DType::f64: view.as<double>()[offset] = value; break;
-    case DType::f16: view.as<half_t>()[offset] = from_float<half_t>(static_cast<float>(round_to(DType::f16, value))); break;
-    case DType::bf16: view.as<bfloat16_t>()[offset] = from_float<bfloat16_t>(static_cast<float>(round_to(DType::bf16, value))); break;
+    case DType::f16:
+      view.as<half_t>()[offset] = from_float<half_t>(static_cast<float>(round_to(DType::f16, value)));
+      break;
+    case DType::bf16:
+      view.as<bfloat16_t>()[offset] = from_float<bfloat16_t>(static_cast<float>(round_to(DType::bf16, value)));
+      break;
     case DType::i8: view.as<int8_t>()[offset] = static_cast<int8_t>(value); break;
     case DType::u8: view.as<uint8_t>()[offset] = static_cast<uint8_t>(value); break;
     case DType::i32: view.as<int32_t>()[offset] = static_cast<int32_t>(value); break;
@@ -88,7 +96,8 @@ void run_plain(const Plan<Args>&, Stream&, const Args& args, void*) {
 /// The Implementation around a plain function on host memory.
 template <class Args, void (*Run)(const Args&)>
 constexpr Implementation<Args> implementation(const char* name) {
-  return {name, Tier::reference, host_memory_only<Args>, highest_cost<Args>, nothing_to_plan<Args>, run_plain<Args, Run>};
+  return {
+      name, Tier::reference, host_memory_only<Args>, highest_cost<Args>, nothing_to_plan<Args>, run_plain<Args, Run>};
 }
 
 }  // namespace monotile::ops::reference

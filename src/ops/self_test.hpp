@@ -1,5 +1,6 @@
 #pragma once
-// Self-tests: one small case, built twice from one seed (for the reference on the host, for the device through the public call).
+// Self-tests: one small case, built twice from one seed (for the reference on the host, for the device through the
+// public call).
 
 #include <cmath>
 #include <cstring>
@@ -32,7 +33,8 @@ class SelfTestCase {
     for (const double value : list) reference::set(view, i++, value);
     return upload(dtype, {count}, host);
   }
-  /// An output, poisoned with all-ones bytes (NaN in every float type); compared with |difference| <= tolerance (1 + |expected|).
+  /// An output, poisoned with all-ones bytes (NaN in every float type); compared with |difference| <= tolerance (1 +
+  /// |expected|).
   TensorView output(const char* name, DType dtype, std::initializer_list<int64_t> extents, double tolerance) {
     std::vector<uint8_t> host = bytes_for(dtype, extents);
     std::memset(host.data(), 0xff, host.size());
@@ -55,8 +57,10 @@ class SelfTestCase {
       b.data = const_cast<uint8_t*>(wanted.data());
       for (int64_t i = 0; i < a.size(); ++i) {
         const double x = reference::get(a, i), y = reference::get(b, i);
-        if (x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= output.tolerance * (1.0 + std::abs(y))) continue;
-        return std::string(output.name) + ": element " + std::to_string(i) + " is " + std::to_string(x) + ", expected " + std::to_string(y);
+        if (x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= output.tolerance * (1.0 + std::abs(y)))
+          continue;
+        return std::string(output.name) + ": element " + std::to_string(i) + " is " + std::to_string(x) +
+               ", expected " + std::to_string(y);
       }
     }
     return {};

@@ -61,11 +61,12 @@ const OperatorInfo gated_activation_operator = {
     },
     [](const DeviceInfo& info) {
       for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
-        const std::string wrong = self_test<GatedActivationArgs>(info, gated_activation_reference_run, [activation](SelfTestCase& c) {
-          const TensorView packed = c.random(DType::bf16, {5, 2 * 77}, -6.0, 6.0);
-          const TensorView y = c.output("y", DType::bf16, {5, 77}, 0x1p-7);
-          return GatedActivationArgs{y, packed.slice(1, 0, 77), packed.slice(1, 77, 154), activation};
-        });
+        const std::string wrong =
+            self_test<GatedActivationArgs>(info, gated_activation_reference_run, [activation](SelfTestCase& c) {
+              const TensorView packed = c.random(DType::bf16, {5, 2 * 77}, -6.0, 6.0);
+              const TensorView y = c.output("y", DType::bf16, {5, 77}, 0x1p-7);
+              return GatedActivationArgs{y, packed.slice(1, 0, 77), packed.slice(1, 77, 154), activation};
+            });
         if (!wrong.empty()) return wrong;
       }
       return std::string();

@@ -30,7 +30,8 @@ void check_floats(const char* argument, const TensorView& view, int rank, Device
 }
 
 void check_dim(const char* argument, const TensorView& view) {
-  if (view.dim(-1) < 1 || view.dim(-1) > kLargestDim) check::fail(op, argument, "head dimension " + std::to_string(view.dim(-1)), "1 to 256");
+  if (view.dim(-1) < 1 || view.dim(-1) > kLargestDim)
+    check::fail(op, argument, "head dimension " + std::to_string(view.dim(-1)), "1 to 256");
 }
 
 void check_table(const char* argument, const TensorView& view, int64_t length, Device device) {
@@ -51,10 +52,12 @@ void check_args(const AttentionArgs& args, Device device) {
   check::same_dtype(op, "value_cache", args.value_cache, "key_cache", args.key_cache);
   check::extent(op, "key_cache", args.key_cache, -1, args.q.dim(2));
   check_dim("value_cache", args.value_cache);
-  for (int axis = 0; axis < args.key_cache.rank - 1; ++axis) check::extent(op, "value_cache", args.value_cache, axis, args.key_cache.dim(axis));
+  for (int axis = 0; axis < args.key_cache.rank - 1; ++axis)
+    check::extent(op, "value_cache", args.value_cache, axis, args.key_cache.dim(axis));
   const int64_t kv_heads = args.key_cache.dim(1);
   if (args.q.dim(1) > 0 && (kv_heads < 1 || args.q.dim(1) % kv_heads != 0)) {
-    check::fail(op, "q", std::to_string(args.q.dim(1)) + " heads for " + std::to_string(kv_heads) + " kv_heads", "a multiple of kv_heads");
+    check::fail(op, "q", std::to_string(args.q.dim(1)) + " heads for " + std::to_string(kv_heads) + " kv_heads",
+                "a multiple of kv_heads");
   }
 
   check_floats("out", args.out, 3, device);
@@ -79,7 +82,8 @@ void check_args(const AttentionArgs& args, Device device) {
     check::extent(op, "block_table", args.block_table, 0, sequences);
     check::inner_stride(op, "block_table", args.block_table);
     check::element_aligned(op, "block_table", args.block_table);
-    if (args.key_cache.dim(2) < 1) check::fail(op, "key_cache", "page_size " + std::to_string(args.key_cache.dim(2)), "1 or more");
+    if (args.key_cache.dim(2) < 1)
+      check::fail(op, "key_cache", "page_size " + std::to_string(args.key_cache.dim(2)), "1 or more");
     if (args.kv_start.defined()) check::fail(op, "kv_start", "given together with block_table", "one of the two");
   } else {
     check_table("kv_start", args.kv_start, sequences, device);
@@ -98,14 +102,17 @@ void check_args(const AttentionArgs& args, Device device) {
   }
   check::optional_status(op, args.status, sequences, device);
 
-  if (!(args.scale - args.scale == 0.0f)) check::fail(op, "scale", std::to_string(args.scale), "a finite number; 0 means 1 / sqrt(dim_qk)");
-  if (!(args.softcap >= 0.0f) || !(args.softcap - args.softcap == 0.0f)) check::fail(op, "softcap", std::to_string(args.softcap), "finite, 0 (off) or more");
+  if (!(args.scale - args.scale == 0.0f))
+    check::fail(op, "scale", std::to_string(args.scale), "a finite number; 0 means 1 / sqrt(dim_qk)");
+  if (!(args.softcap >= 0.0f) || !(args.softcap - args.softcap == 0.0f))
+    check::fail(op, "softcap", std::to_string(args.softcap), "finite, 0 (off) or more");
   if (args.window < 0) check::fail(op, "window", std::to_string(args.window), "0 (off) or more");
   if (args.max_query < 1) check::fail(op, "max_query", std::to_string(args.max_query), "1 or more");
   const int64_t capacity = paged ? args.block_table.dim(1) * args.key_cache.dim(2) : args.key_cache.dim(0);
   if (args.max_kv_length < 0 || args.max_kv_length > capacity) {
     check::fail(op, "max_kv_length", std::to_string(args.max_kv_length),
-                "0 to " + std::to_string(capacity) + (paged ? " (columns of block_table x page_size)" : " (rows of key_cache)"));
+                "0 to " + std::to_string(capacity) +
+                    (paged ? " (columns of block_table x page_size)" : " (rows of key_cache)"));
   }
 }
 
@@ -121,7 +128,8 @@ void check_pages(const AttentionArgs& args, int64_t s, int64_t queries, int64_t 
   for (int64_t column = first / page_size; column * page_size < length; ++column) {
     const int64_t page = reference::get_index(args.block_table, s * args.block_table.step(0) + column);
     if (page >= 0 && page < pages) continue;
-    check::fail(op, "block_table", of_sequence("page", page, s) + ", column " + std::to_string(column), "0 to " + std::to_string(pages - 1));
+    check::fail(op, "block_table", of_sequence("page", page, s) + ", column " + std::to_string(column),
+                "0 to " + std::to_string(pages - 1));
   }
 }
 
@@ -134,10 +142,12 @@ void check_tables(const AttentionArgs& args) {
   for (int64_t s = 0; s < args.kv_length.dim(0); ++s) {
     const int64_t begin = reference::get_index(args.q_start, s), end = reference::get_index(args.q_start, s + 1);
     if (begin < 0 || end < begin || end > args.q.dim(0)) {
-      check::fail(op, "q_start", of_sequence("range", begin, s) + " to " + std::to_string(end), "ascending, within the " + std::to_string(args.q.dim(0)) + " tokens of q");
+      check::fail(op, "q_start", of_sequence("range", begin, s) + " to " + std::to_string(end),
+                  "ascending, within the " + std::to_string(args.q.dim(0)) + " tokens of q");
     }
     if (end - begin > args.max_query) {
-      check::fail(op, "q_start", of_sequence("query count", end - begin, s), "at most max_query = " + std::to_string(args.max_query));
+      check::fail(op, "q_start", of_sequence("query count", end - begin, s),
+                  "at most max_query = " + std::to_string(args.max_query));
     }
     const int64_t length = reference::get_index(args.kv_length, s);
     if (length < 0 || length > most_keys) {
@@ -149,7 +159,8 @@ void check_tables(const AttentionArgs& args) {
     } else if (entry::host_readable(args.kv_start)) {
       const int64_t start = reference::get_index(args.kv_start, s);
       if (start < 0 || start > capacity - length) {
-        check::fail(op, "kv_start", of_sequence("first row", start, s) + " with " + std::to_string(length) + " keys", "within the " + std::to_string(capacity) + " rows of key_cache");
+        check::fail(op, "kv_start", of_sequence("first row", start, s) + " with " + std::to_string(length) + " keys",
+                    "within the " + std::to_string(capacity) + " rows of key_cache");
       }
     }
   }
@@ -188,7 +199,8 @@ AttentionArgs small_case(SelfTestCase& c, bool decode) {
 
 template <bool kDecode>
 std::string test_attention(const DeviceInfo& info) {
-  return self_test<AttentionArgs>(info, attention_reference_run, [](SelfTestCase& c) { return small_case(c, kDecode); });
+  return self_test<AttentionArgs>(info, attention_reference_run,
+                                  [](SelfTestCase& c) { return small_case(c, kDecode); });
 }
 
 }  // namespace

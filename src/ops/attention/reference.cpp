@@ -53,17 +53,20 @@ class Sequence {
 void attend(const AttentionArgs& args, Sequence& sequence, int64_t token, int64_t head, int64_t first, int64_t last) {
   const int64_t dim_qk = args.q.dim(2), dim_v = args.out.dim(2);
   const int64_t kv_head = head / (args.q.dim(1) / args.key_cache.dim(1));
-  const double scale = args.scale == 0.0f ? 1.0 / std::sqrt(static_cast<double>(dim_qk)) : static_cast<double>(args.scale);
+  const double scale =
+      args.scale == 0.0f ? 1.0 / std::sqrt(static_cast<double>(dim_qk)) : static_cast<double>(args.scale);
   std::vector<double> scores;
   double largest = -kInfinity;
   for (int64_t position = first; position <= last; ++position) {
     const int64_t key = sequence.offset(args.key_cache, position, kv_head);
     double score = 0;
     for (int64_t i = 0; i < dim_qk; ++i) {
-      score += reference::get(args.q, token * args.q.step(0) + head * args.q.step(1) + i) * reference::get(args.key_cache, key + i);
+      score += reference::get(args.q, token * args.q.step(0) + head * args.q.step(1) + i) *
+               reference::get(args.key_cache, key + i);
     }
     score *= scale;
-    if (args.softcap > 0.0f) score = static_cast<double>(args.softcap) * std::tanh(score / static_cast<double>(args.softcap));
+    if (args.softcap > 0.0f)
+      score = static_cast<double>(args.softcap) * std::tanh(score / static_cast<double>(args.softcap));
     scores.push_back(score);
     largest = std::fmax(largest, score);
   }
@@ -73,7 +76,8 @@ void attend(const AttentionArgs& args, Sequence& sequence, int64_t token, int64_
     const double weight = std::exp(scores[j] - largest);
     const int64_t value = sequence.offset(args.value_cache, first + static_cast<int64_t>(j), kv_head);
     sum += weight;
-    for (size_t i = 0; i < result.size(); ++i) result[i] += weight * reference::get(args.value_cache, value + static_cast<int64_t>(i));
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] += weight * reference::get(args.value_cache, value + static_cast<int64_t>(i));
   }
   for (size_t i = 0; i < result.size(); ++i) {
     const double value = sum == 0.0 ? 0.0 : result[i] / sum;

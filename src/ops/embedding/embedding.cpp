@@ -51,7 +51,8 @@ void check_tables(const EmbeddingArgs& args) {
   for (int64_t token = 0; token < args.ids.dim(0); ++token) {
     const int64_t id = reference::get_index(args.ids, token * args.ids.step(0));
     if (id >= 0 && id < args.table.dim(0)) continue;
-    check::fail(op, "ids", "id " + std::to_string(id) + " of token " + std::to_string(token), "0 to " + std::to_string(args.table.dim(0) - 1));
+    check::fail(op, "ids", "id " + std::to_string(id) + " of token " + std::to_string(token),
+                "0 to " + std::to_string(args.table.dim(0) - 1));
   }
 }
 

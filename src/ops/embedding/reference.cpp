@@ -1,5 +1,5 @@
-#include "ops/embedding/embedding.hpp"
 #include "ops/reference.hpp"
+#include "ops/embedding/embedding.hpp"
 
 namespace monotile::ops {
 

@@ -2,9 +2,10 @@
 //   q4_0  32 elements: scale d; 16 bytes of nibbles, byte j = elements j (low) and j + 16 (high); value d (q - 8)
 //   q5_0  32 elements: d; 32 high bits, bit j of element j; nibbles as q4_0; value d (q - 16)
 //   q8_0  32 elements: d; 32 signed bytes; value d q
-//   q4_k 256 elements: d, dmin; 12 bytes holding 8 six-bit scales and 8 six-bit minima; 128 bytes of nibbles, 32 bytes per pair of
-//        sub-blocks (low: even sub-block, high: odd one); value d scale q - dmin minimum
-//   q6_k 256 elements: 128 bytes low nibbles, 64 bytes high bit pairs, 16 signed scales of 16 elements, d; value d scale (q - 32)
+//   q4_k 256 elements: d, dmin; 12 bytes holding 8 six-bit scales and 8 six-bit minima; 128 bytes of nibbles, 32 bytes
+//        per pair of sub-blocks (low: even sub-block, high: odd one); value d scale q - dmin minimum
+//   q6_k 256 elements: 128 bytes low nibbles, 64 bytes high bit pairs, 16 signed scales of 16 elements, d; value
+//        d scale (q - 32)
 
 #include "ops/reference.hpp"
 

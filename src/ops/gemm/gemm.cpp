@@ -28,7 +28,8 @@ void check_args(const GemmArgs& args, Device device) {
 
   check::present(op, "b", args.b, device);
   check::rank(op, "b", args.b, 2, 2);
-  check::dtype(op, "b", args.b, {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k});
+  check::dtype(op, "b", args.b,
+               {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k});
   check::extent(op, "b", args.b, 1, k);
   check::inner_stride(op, "b", args.b);
   check::element_aligned(op, "b", args.b);
@@ -63,9 +64,11 @@ void check_args(const GemmArgs& args, Device device) {
     check::same_or_disjoint(op, "c", args.c, "residual", args.residual);
   }
   const int cast = static_cast<int>(args.cast);
-  if (cast > static_cast<int>(ProductCast::int8_block)) check::fail(op, "cast", std::to_string(cast), "none, int8_block");
+  if (cast > static_cast<int>(ProductCast::int8_block))
+    check::fail(op, "cast", std::to_string(cast), "none, int8_block");
   if (args.cast == ProductCast::int8_block && !is_quantised(args.b.dtype)) {
-    check::fail(op, "cast", std::string("int8_block with b of dtype ") + dtype_info(args.b.dtype).name, "int8_block with a block-quantised b only");
+    check::fail(op, "cast", std::string("int8_block with b of dtype ") + dtype_info(args.b.dtype).name,
+                "int8_block with a block-quantised b only");
   }
 }
 
@@ -95,7 +98,8 @@ std::string test_products(const DeviceInfo& info, int64_t m) {
     for (const ProductCast cast : {ProductCast::none, ProductCast::int8_block}) {
       if (cast == ProductCast::int8_block && !is_quantised(b)) continue;
       const std::string wrong = test_product(info, m, b, cast);
-      if (!wrong.empty()) return std::string("b ") + dtype_info(b).name + (cast == ProductCast::none ? ": " : ", int8_block: ") + wrong;
+      if (!wrong.empty())
+        return std::string("b ") + dtype_info(b).name + (cast == ProductCast::none ? ": " : ", int8_block: ") + wrong;
     }
   }
   return {};

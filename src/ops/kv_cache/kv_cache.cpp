@@ -55,10 +55,12 @@ void check_args(const KvAppendArgs& args, Device device) {
   check::inner_stride(op, "slots", args.slots);
   check::element_aligned(op, "slots", args.slots);
   if (args.slots.dim(0) > args.k.dim(0)) {
-    check::fail(op, "slots", std::to_string(args.slots.dim(0)) + " slots", "at most the " + std::to_string(args.k.dim(0)) + " tokens of k");
+    check::fail(op, "slots", std::to_string(args.slots.dim(0)) + " slots",
+                "at most the " + std::to_string(args.k.dim(0)) + " tokens of k");
   }
   check::disjoint(op, "key_cache", args.key_cache, "value_cache", args.value_cache);
-  for (const auto& [name, cache] : {std::pair<const char*, const TensorView*>{"key_cache", &args.key_cache}, {"value_cache", &args.value_cache}}) {
+  for (const auto& [name, cache] :
+       {std::pair<const char*, const TensorView*>{"key_cache", &args.key_cache}, {"value_cache", &args.value_cache}}) {
     check::disjoint(op, name, *cache, "k", args.k);
     check::disjoint(op, name, *cache, "v", args.v);
     check::disjoint(op, name, *cache, "slots", args.slots);

@@ -1,5 +1,5 @@
-#include "ops/kv_cache/kv_cache.hpp"
 #include "ops/reference.hpp"
+#include "ops/kv_cache/kv_cache.hpp"
 
 namespace monotile::ops {
 

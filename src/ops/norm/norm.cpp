@@ -69,7 +69,11 @@ void check_args(const RmsNormArgs& args, Device device) {
 
 RmsNormArgs typical(const DeviceInfo& info, bool residual) {
   const auto view = [&](std::initializer_list<int64_t> extents) { return dummy_view(info, DType::bf16, extents); };
-  return {.y = view({64, 4096}), .residual = residual ? view({64, 4096}) : TensorView{}, .x = view({64, 4096}), .gamma = view({4096}), .beta = {}};
+  return {.y = view({64, 4096}),
+          .residual = residual ? view({64, 4096}) : TensorView{},
+          .x = view({64, 4096}),
+          .gamma = view({4096}),
+          .beta = {}};
 }
 
 template <bool kResidual>

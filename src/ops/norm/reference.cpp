@@ -35,7 +35,8 @@ void rms_norm_reference_run(const RmsNormArgs& args) {
       const int64_t residual = row_offset(args.residual, row);
       for (int64_t col = 0; col < cols; ++col) {
         // The contract: an fp32 sum, rounded to the residual's dtype; what follows uses the sum as stored.
-        const float sum = static_cast<float>(h[static_cast<size_t>(col)]) + static_cast<float>(get(args.residual, residual + col));
+        const float sum =
+            static_cast<float>(h[static_cast<size_t>(col)]) + static_cast<float>(get(args.residual, residual + col));
         h[static_cast<size_t>(col)] = round_to(args.residual.dtype, static_cast<double>(sum));
         set(args.residual, residual + col, h[static_cast<size_t>(col)]);
       }

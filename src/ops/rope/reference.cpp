@@ -10,11 +10,13 @@ namespace {
 void rotate(const RopeArgs& args, const TensorView& out, const TensorView& in) {
   const int64_t head_dim = in.dim(2), half = args.cos.dim(1);
   for (int64_t token = 0; token < in.dim(0); ++token) {
-    const int64_t position = std::clamp<int64_t>(reference::get_index(args.positions, token * args.positions.step(0)), 0, args.cos.dim(0) - 1);
+    const int64_t position = std::clamp<int64_t>(reference::get_index(args.positions, token * args.positions.step(0)),
+                                                 0, args.cos.dim(0) - 1);
     for (int64_t head = 0; head < in.dim(1); ++head) {
       const int64_t source = token * in.step(0) + head * in.step(1), target = token * out.step(0) + head * out.step(1);
       for (int64_t pair = 0; pair < half; ++pair) {
-        const int64_t first = args.interleaved ? 2 * pair : pair, second = args.interleaved ? 2 * pair + 1 : pair + half;
+        const int64_t first = args.interleaved ? 2 * pair : pair,
+                      second = args.interleaved ? 2 * pair + 1 : pair + half;
         const double a = reference::get(in, source + first), b = reference::get(in, source + second);
         const double c = reference::get(args.cos, position * args.cos.step(0) + pair);
         const double s = reference::get(args.sin, position * args.sin.step(0) + pair);
@@ -38,6 +40,7 @@ void rope_reference_run(const RopeArgs& args) {
   }
 }
 
-constinit const Implementation<RopeArgs> rope_reference = reference::implementation<RopeArgs, rope_reference_run>("rope_reference");
+constinit const Implementation<RopeArgs> rope_reference =
+    reference::implementation<RopeArgs, rope_reference_run>("rope_reference");
 
 }  // namespace monotile::ops

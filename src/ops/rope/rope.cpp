@@ -28,7 +28,8 @@ void check_heads(const char* argument, const TensorView& view, const RopeArgs& a
   check::element_aligned(op, argument, view);
 }
 
-void check_out(const char* argument, const TensorView& view, const char* in_name, const TensorView& in, const RopeArgs& args, Device device) {
+void check_out(const char* argument, const TensorView& view, const char* in_name, const TensorView& in,
+               const RopeArgs& args, Device device) {
   check_heads(argument, view, args, device);
   check::same_extents(op, argument, view, in_name, in);
   check::no_self_overlap(op, argument, view);
@@ -56,7 +57,8 @@ void check_args(const RopeArgs& args, Device device) {
   const int64_t head_dim = args.q.dim(2);
   const int64_t rotary_dim = args.rotary_dim == 0 ? head_dim : args.rotary_dim;
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > head_dim) {
-    check::fail(op, "rotary_dim", std::to_string(rotary_dim), "even, from 2 to the head_dim " + std::to_string(head_dim));
+    check::fail(op, "rotary_dim", std::to_string(rotary_dim),
+                "even, from 2 to the head_dim " + std::to_string(head_dim));
   }
   check_table("cos", args.cos, rotary_dim / 2, device);
   check_table("sin", args.sin, rotary_dim / 2, device);

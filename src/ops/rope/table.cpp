@@ -18,9 +18,11 @@ void require_positive(const char* argument, double value) {
   if (!(value > 0.0) || !std::isfinite(value)) refuse(argument, std::to_string(value), "finite, above 0");
 }
 
-/// Llama 3: long waves are stretched by `factor`, short ones kept, those between blended linearly in context / wavelength.
+/// Llama 3: long waves are stretched by `factor`, short ones kept, those between blended linearly in context /
+/// wavelength.
 double llama3(double frequency, const RopeScaling& scaling) {
-  const double turns = scaling.original_context * frequency / (2.0 * std::numbers::pi);  // full turns within the original context
+  const double turns =
+      scaling.original_context * frequency / (2.0 * std::numbers::pi);  // full turns within the original context
   if (turns > scaling.high_freq_factor) return frequency;
   if (turns < scaling.low_freq_factor) return frequency / scaling.factor;
   const double keep = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
@@ -37,12 +39,14 @@ std::vector<double> rope_frequencies(int rotary_dim, double base, const RopeScal
     require_positive("original_context", scaling.original_context);
     require_positive("low_freq_factor", scaling.low_freq_factor);
     if (!(scaling.high_freq_factor > scaling.low_freq_factor)) {
-      refuse("high_freq_factor", std::to_string(scaling.high_freq_factor), "above low_freq_factor " + std::to_string(scaling.low_freq_factor));
+      refuse("high_freq_factor", std::to_string(scaling.high_freq_factor),
+             "above low_freq_factor " + std::to_string(scaling.low_freq_factor));
     }
   }
   const size_t half = static_cast<size_t>(rotary_dim) / 2;
   if (!scaling.frequency_divisors.empty() && scaling.frequency_divisors.size() != half) {
-    refuse("frequency_divisors", std::to_string(scaling.frequency_divisors.size()) + " values", "none or " + std::to_string(half));
+    refuse("frequency_divisors", std::to_string(scaling.frequency_divisors.size()) + " values",
+           "none or " + std::to_string(half));
   }
   std::vector<double> frequencies(half);
   for (size_t pair = 0; pair < half; ++pair) {
@@ -59,9 +63,11 @@ std::vector<double> rope_frequencies(int rotary_dim, double base, const RopeScal
   return frequencies;
 }
 
-void build_rope_table(float* cos, float* sin, int64_t max_position, int rotary_dim, double base, const RopeScaling& scaling) {
+void build_rope_table(float* cos, float* sin, int64_t max_position, int rotary_dim, double base,
+                      const RopeScaling& scaling) {
   if (max_position < 0) refuse("max_position", std::to_string(max_position), "0 or more");
-  if (max_position > 0 && (cos == nullptr || sin == nullptr)) refuse("cos, sin", "null pointer", "host memory of max_position x rotary_dim / 2 floats");
+  if (max_position > 0 && (cos == nullptr || sin == nullptr))
+    refuse("cos, sin", "null pointer", "host memory of max_position x rotary_dim / 2 floats");
   const std::vector<double> frequencies = rope_frequencies(rotary_dim, base, scaling);
   for (int64_t position = 0; position < max_position; ++position) {
     for (const double frequency : frequencies) {

@@ -38,19 +38,24 @@ double parameter(const TensorView& view, int64_t row, double otherwise) {
 }
 
 /// Tokens that survive the filters, most likely first; ties in order of their ids.
-std::vector<size_t> kept_tokens(const SampleArgs& args, int64_t row, const std::vector<float>& logits, float temperature) {
+std::vector<size_t> kept_tokens(const SampleArgs& args, int64_t row, const std::vector<float>& logits,
+                                float temperature) {
   std::vector<size_t> order;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] > kNever) order.push_back(i);
   }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
 
   const int64_t top_k = args.top_k.defined() ? reference::get_index(args.top_k, row * args.top_k.step(0)) : 0;
   if (top_k > 0 && static_cast<uint64_t>(top_k) < order.size()) order.resize(static_cast<size_t>(top_k));
 
   const float largest = logits[order.front()];
   const auto weight = [&](size_t token) {  // probability over the largest one
-    const double distance = logits[token] == largest ? 0.0 : (static_cast<double>(logits[token]) - static_cast<double>(largest)) / static_cast<double>(temperature);
+    const double distance =
+        logits[token] == largest
+            ? 0.0
+            : (static_cast<double>(logits[token]) - static_cast<double>(largest)) / static_cast<double>(temperature);
     return std::exp(distance);
   };
   const double top_p = parameter(args.top_p, row, 1.0);
@@ -74,8 +79,10 @@ std::vector<size_t> kept_tokens(const SampleArgs& args, int64_t row, const std::
 int64_t draw(const SampleArgs& args, int64_t row, const std::vector<float>& logits, float temperature) {
   const std::vector<size_t> kept = kept_tokens(args, row, logits, temperature);
   const float largest = logits[kept.front()], inverse = 1.0f / temperature;
-  const uint64_t seed = args.seeds.defined() ? static_cast<uint64_t>(reference::get_index(args.seeds, row * args.seeds.step(0))) : 0;
-  const int64_t position = args.positions.defined() ? reference::get_index(args.positions, row * args.positions.step(0)) : 0;
+  const uint64_t seed =
+      args.seeds.defined() ? static_cast<uint64_t>(reference::get_index(args.seeds, row * args.seeds.step(0))) : 0;
+  const int64_t position =
+      args.positions.defined() ? reference::get_index(args.positions, row * args.positions.step(0)) : 0;
   int64_t best = -1;
   float best_score = 0;
   for (const size_t token : kept) {
@@ -122,7 +129,9 @@ void sample_reference_run(const SampleArgs& args) {
   }
 }
 
-constinit const Implementation<ArgmaxArgs> argmax_reference = reference::implementation<ArgmaxArgs, argmax_reference_run>("argmax_reference");
-constinit const Implementation<SampleArgs> sample_reference = reference::implementation<SampleArgs, sample_reference_run>("sample_reference");
+constinit const Implementation<ArgmaxArgs> argmax_reference =
+    reference::implementation<ArgmaxArgs, argmax_reference_run>("argmax_reference");
+constinit const Implementation<SampleArgs> sample_reference =
+    reference::implementation<SampleArgs, sample_reference_run>("sample_reference");
 
 }  // namespace monotile::ops

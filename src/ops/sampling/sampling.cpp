@@ -23,7 +23,8 @@ constexpr const Implementation<SampleArgs>* kSampleImplementations[] = {
     &sample_reference,
 };
 
-void check_rows(const char* op, const TensorView& ids, const TensorView& logits, const TensorView& status, Device device) {
+void check_rows(const char* op, const TensorView& ids, const TensorView& logits, const TensorView& status,
+                Device device) {
   check::present(op, "logits", logits, device);
   check::rank(op, "logits", logits, 2, 2);
   check::dtype(op, "logits", logits, {DType::f32, DType::f16, DType::bf16});

@@ -10,7 +10,9 @@ void softmax_reference_run(const SoftmaxArgs& args) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const int64_t cols = args.x.dim(1);
   for (int64_t row = 0; row < args.x.dim(0); ++row) {
-    const auto scaled = [&](int64_t col) { return static_cast<double>(args.scale) * reference::get(args.x, row * args.x.step(0) + col); };
+    const auto scaled = [&](int64_t col) {
+      return static_cast<double>(args.scale) * reference::get(args.x, row * args.x.step(0) + col);
+    };
     double largest = -kInfinity;
     bool has_nan = false;
     for (int64_t col = 0; col < cols; ++col) {
@@ -30,7 +32,8 @@ void softmax_reference_run(const SoftmaxArgs& args) {
         value = args.log ? scaled(col) - largest - std::log(sum) : std::exp(scaled(col) - largest) / sum;
       }
     }
-    for (int64_t col = 0; col < cols; ++col) reference::set(args.y, row * args.y.step(0) + col, result[static_cast<size_t>(col)]);
+    for (int64_t col = 0; col < cols; ++col)
+      reference::set(args.y, row * args.y.step(0) + col, result[static_cast<size_t>(col)]);
   }
 }
 
