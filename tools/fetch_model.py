@@ -130,7 +130,7 @@ def download_wheel(pip, part, directory, on_bytes):
                      "--requirement", str(requirement)]
     environment = dict(os.environ, TMPDIR=str(temporary), PYTHONWARNINGS="ignore")
     with open(directory / "pip.log", "wb") as log:
-        # A session of its own: Ctrl-C reaches us alone, and we end pip ourselves.
+        # Apart from our process group: Ctrl-C reaches us alone, and we end pip ourselves.
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         most = 0
