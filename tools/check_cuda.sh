@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Compiles all CUDA code from scratch (through ccache), lists kernels that use local memory, and shows that the binary
+# runs on this machine, with or without a driver. Where there is no nvcc it says so and succeeds.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
+    echo "cuda: no nvcc on this machine, so CUDA code is not compiled"
+    exit 0
+fi
+
+dir="${CUDA_CHECK_DIR:-build/cuda-check}"
+mkdir -p "$dir"
+log="$dir/build.log"
+# Every object again, so that the log holds what ptxas says about every kernel; ccache repeats it for unchanged files.
+if [[ -f "$dir/build.ninja" ]]; then ninja -C "$dir" -t clean >/dev/null; fi
+if ! CMAKE_ARGS="-DCMAKE_CUDA_FLAGS=-Xptxas=-v -DMONOTILE_TESTS=OFF -DMONOTILE_EMULATED=OFF" BUILD_DIR="$dir" tools/build.sh cuda >"$log" 2>&1; then
+    grep -v '^ptxas info\|bytes stack frame' "$log" | tail -n 60 >&2
+    echo "cuda: error: the CUDA build failed (log: $log)" >&2
+    exit 1
+fi
+grep '^build:' "$log" | tail -n 1
+python3 tools/check_budgets.py --only local_memory,compile_time --ptxas-log "$log" --build "$dir"
+
+echo "cuda: the same binary on this machine:"
+"$dir/bin/monotile" devices --no-self-test

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The demo: installs packages, builds, obtains the model and lets it answer, on the CPU and on a GPU if there is one.
+# Called by `make demo`, which documents the variables MODEL, PROMPT, CHAT, MAX_TOKENS, DEVICE, CUDA, BUILD_DIR and JOBS.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+begin=$SECONDS
+step() { echo; echo "== $* [$((SECONDS - begin)) s]"; }
+
+step "1/4 packages"
+env/install.sh --cpu
+
+step "2/4 build"
+preset="$(tools/preset.sh)"
+dir="${BUILD_DIR:-build/$preset}"
+BUILD_DIR="$dir" tools/build.sh "$preset" monotile_cli
+
+step "3/4 model"
+if [[ -n "${MODEL:-}" ]]; then
+    [[ -f "$MODEL" ]] || { echo "demo: error: MODEL=$MODEL: no such file" >&2; exit 1; }
+    model="$MODEL"
+else
+    model="$(python3 tools/fetch_model.py)"
+fi
+echo "model: $model"
+
+# The demo model is a pretrained one that was not taught to chat: after its answer it goes on with further questions and answers.
+# So the default length is that of the answer to the default question.
+question=$'Question: Who wrote Romeo and Juliet, and when?\nAnswer:'
+tokens=17
+[[ -z "${PROMPT:-}${MODEL:-}" ]] || tokens=64
+arguments=(--model "$model" --prompt "${PROMPT:-$question}" --max-tokens "${MAX_TOKENS:-$tokens}" --temperature 0 --show-ops)
+[[ "${CHAT:-0}" == 0 ]] || arguments+=(--chat)
+
+devices=("${DEVICE:-cpu}")
+if [[ -z "${DEVICE:-}" && "$preset" == cuda ]] && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then devices+=(cuda:0); fi
+for device in "${devices[@]}"; do
+    step "4/4 answer on $device"
+    "$dir/bin/monotile" generate "${arguments[@]}" --device "$device"
+done
+echo
+echo "demo: done in $((SECONDS - begin)) s. Next: make test"
