@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = GemmArgs::op_name;
 
 constexpr const Implementation<GemmArgs>* kImplementations[] = {
-    // &gemm_portable,
+    &gemm_portable,
     &gemm_reference,
 };
 

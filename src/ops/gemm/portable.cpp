@@ -1,0 +1,188 @@
+// Products, portable tier: how activations are cast, how many rows a program takes, and the launches.
+
+#include <algorithm>
+
+#include "monotile/kernels/gemm/params.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/variants.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::ops {
+namespace {
+
+using dots::Activations;
+
+bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
+
+/// Up to this many rows of a, rows of b are streamed on CPU; above, unpacked once into panels.
+constexpr int64_t kMostStreamedRows = 3;
+
+int rows_of_a(int64_t m, const DeviceInfo& device) { return m <= (is_cpu(device) ? kMostStreamedRows : 1) ? 1 : dots::kManyRows; }
+
+Activations activations_for(const GemmArgs& args, const DeviceInfo& device) {
+  if (args.cast == ProductCast::int8_block) return dots::as_int8;
+  return is_cpu(device) ? dots::as_f32 : dots::activations_of(args.a.dtype);
+}
+
+/// The kernel that casts the activations beforehand, and how much room its result takes.
+struct Cast {
+  const char* kernel = nullptr;
+  int64_t row_bytes = 0;
+};
+Cast cast_for(const GemmArgs& args, const DeviceInfo& device) {
+  const int64_t k = args.a.dim(1);
+  if (args.cast == ProductCast::int8_block) return {"gemm.to_int8", lang::int8_rows::row_bytes(k)};
+  if (is_cpu(device) && args.a.dtype != DType::f32) return {"gemm.to_float", (k + 15) / 16 * 64};
+  return {};
+}
+
+const char* supports(const GemmArgs& args, const DeviceInfo& device) {
+  if (args.c.rank != 2 || args.a.rank != 2 || args.b.rank != 2) return "rank 2 only";
+  const Target target = target_of(device);
+  const uint32_t variant = dots::variant(activations_for(args, device), args.b.dtype, rows_of_a(args.c.dim(0), device));
+  if (find_kernel("gemm.row_dots", target, variant) == nullptr) return "not built for this target";
+  const Cast cast = cast_for(args, device);
+  if (cast.kernel != nullptr && find_kernel(cast.kernel, target, dots::activations_of(args.a.dtype)) == nullptr) {
+    return "no cast of these activations for this target";
+  }
+  return nullptr;
+}
+
+double cost(const GemmArgs&, const DeviceInfo&) { return 1.0; }
+
+/// config: activations, rows of a per program, entry of the cast kernel, lanes per program.
+void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
+  const Target target = target_of(device);
+  const Activations activations = activations_for(args, device);
+  const int rows = rows_of_a(args.c.dim(0), device);
+  plan.kernel = reinterpret_cast<const void*>(find_kernel("gemm.row_dots", target, dots::variant(activations, args.b.dtype, rows)));
+  const Cast cast = cast_for(args, device);
+  int64_t cast_entry = 0;
+  if (cast.kernel != nullptr) {
+    cast_entry = reinterpret_cast<int64_t>(find_kernel(cast.kernel, target, dots::activations_of(args.a.dtype)));
+    plan.workspace_bytes = static_cast<size_t>(args.c.dim(0) * cast.row_bytes);
+  }
+  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : 256};
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Tiling {
+  kernels::ProductShape shape;
+  Grid grid;
+};
+Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args) {
+  const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
+  Tiling t{{m, n, k, plan.config[1], 0}, {}};
+  t.grid.threads = static_cast<int>(plan.config[3]);
+  if (!is_cpu(*plan.device)) {
+    t.shape.n_per_program = t.grid.threads / 32;
+  } else if (plan.config[1] == 1) {
+    const DTypeInfo b = dtype_info(args.b.dtype);
+    const int64_t row_bytes = std::max<int64_t>(1, k / b.block_elements * b.block_bytes);
+    // about 32 KB of b: enough to pay for the start of a program, in the first-level cache for the next row of a, small enough to share out
+    t.shape.n_per_program = std::clamp<int64_t>(32768 / row_bytes / 4 * 4, 4, 256);
+    t.shape.m_per_program = m;
+  } else {
+    constexpr int64_t kMostRows = 512;  // with 32 columns 64 KB of sums
+    t.shape.m_per_program = ceil_div(ceil_div(m, ceil_div(m, kMostRows)), 4) * 4;
+    t.shape.n_per_program = 32;
+  }
+  t.grid.programs = ceil_div(m, t.shape.m_per_program) * ceil_div(n, t.shape.n_per_program);
+  return t;
+}
+
+lang::any_rows any_rows_of(const TensorView& view) { return {view.data, view.dtype, view.step(0)}; }
+
+template <class T>
+void cast_rows(const Plan<GemmArgs>& plan, Stream& stream, const TensorView& a, const lang::int8_rows& to_int8, const lang::view<float>& to_float) {
+  using Params = kernels::CastRowsParams<T>;
+  Params p{};
+  p.from = row_view<const T>(a);
+  p.to_int8 = to_int8;
+  p.to_float = to_float;
+  p.rows = a.dim(0);
+  p.cols = a.dim(1);
+  const int threads = static_cast<int>(plan.config[3]);
+  const int64_t rows_per_program = is_cpu(*plan.device) ? 1 : threads / 32;
+  const Grid grid{ceil_div(p.rows, rows_per_program), threads, 0, cpu_grain(p.cols * 4)};
+  reinterpret_cast<KernelFn<Params>>(plan.config[2])(stream, grid, p);
+}
+void cast_activations(const Plan<GemmArgs>& plan, Stream& stream, const TensorView& a, const lang::int8_rows& to_int8,
+                      const lang::view<float>& to_float) {
+  if (a.dtype == DType::f32) return cast_rows<float>(plan, stream, a, to_int8, to_float);
+  if (a.dtype == DType::f16) return cast_rows<half_t>(plan, stream, a, to_int8, to_float);
+  cast_rows<bfloat16_t>(plan, stream, a, to_int8, to_float);
+}
+
+template <class A, class W>
+void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const A& a, const W& b) {
+  using Params = kernels::RowDotsParams<A, W>;
+  const Tiling tiling = tile_product(plan, args);
+  Params p{};
+  p.shape = tiling.shape;
+  p.a = a;
+  p.b = b;
+  p.c = any_rows_of(args.c);
+  if (args.residual.defined()) p.residual = any_rows_of(args.residual);
+  if (args.bias.defined()) p.bias = column_vector(args.bias);
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, tiling.grid, p);
+}
+
+template <DType Q>
+lang::quant_view<Q> blocks_of(const TensorView& b) {
+  constexpr DTypeInfo info = dtype_info(Q);
+  return {b.as<const uint8_t>(), b.step(0) / info.block_elements * info.block_bytes, b.dim(1)};
+}
+
+template <class A>
+void with_blocks(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const A& a) {
+  switch (args.b.dtype) {
+    case DType::q4_0: return launch(plan, stream, args, a, blocks_of<DType::q4_0>(args.b));
+    case DType::q5_0: return launch(plan, stream, args, a, blocks_of<DType::q5_0>(args.b));
+    case DType::q8_0: return launch(plan, stream, args, a, blocks_of<DType::q8_0>(args.b));
+    case DType::q4_k: return launch(plan, stream, args, a, blocks_of<DType::q4_k>(args.b));
+    default: return launch(plan, stream, args, a, blocks_of<DType::q6_k>(args.b));
+  }
+}
+template <class A>
+void with_weights(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const A& a) {
+  switch (args.b.dtype) {
+    case DType::f32: return launch(plan, stream, args, a, row_view<const float>(args.b));
+    case DType::f16: return launch(plan, stream, args, a, row_view<const half_t>(args.b));
+    case DType::bf16: return launch(plan, stream, args, a, row_view<const bfloat16_t>(args.b));
+    default: return with_blocks(plan, stream, args, a);
+  }
+}
+
+void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void* workspace) {
+  if (args.c.size() == 0) return;
+  const int64_t k = args.a.dim(1);
+  switch (static_cast<Activations>(plan.config[0])) {
+    case dots::as_int8: {
+      const lang::int8_rows rows{static_cast<uint8_t*>(workspace), k};
+      cast_activations(plan, stream, args.a, rows, {});
+      return with_blocks(plan, stream, args, rows);
+    }
+    case dots::as_f16: return with_weights(plan, stream, args, row_view<const half_t>(args.a));
+    case dots::as_bf16: return with_weights(plan, stream, args, row_view<const bfloat16_t>(args.a));
+    default: break;
+  }
+  if (plan.config[2] == 0) return with_weights(plan, stream, args, row_view<const float>(args.a));
+  lang::view<float> rows;
+  rows.data = static_cast<float*>(workspace);
+  rows.outer_stride = (k + 15) / 16 * 16;
+  rows.cols = k;
+  cast_activations(plan, stream, args.a, {}, rows);
+  lang::view<const float> a;
+  a.data = rows.data;
+  a.outer_stride = rows.outer_stride;
+  a.cols = k;
+  with_weights(plan, stream, args, a);
+}
+
+}  // namespace
+
+const Implementation<GemmArgs> gemm_portable{"portable", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops
