@@ -32,7 +32,7 @@ using KernelFn = void (*)(Stream& stream, const Grid& grid, const Params& params
 struct KernelEntry {
   std::string_view name;  ///< "norm.rms_norm"
   Target target;
-  uint32_t variant;       ///< meaning is the operator's own (dtype combination, tile configuration)
+  uint32_t variant;       ///< the operator's own: tile configuration in the low 8 bits, dtype combination above them
   void (*function)();     ///< a KernelFn<Params>, cast back by the operator
 };
 

@@ -21,6 +21,6 @@ template <uint32_t W>
 using layout = lang::blocked<8, 1, W == up_to_64 ? 8 : W == up_to_128 ? 16 : 32>;
 constexpr Width width_of(int64_t dim) { return dim <= 64 ? up_to_64 : dim <= 128 ? up_to_128 : up_to_256; }
 
-constexpr uint32_t variant(Types types, uint32_t width, int rows) { return types << 16 | width << 8 | static_cast<uint32_t>(rows); }
+constexpr uint32_t variant(Types types, uint32_t width, int rows) { return types << 8 | width << 4 | static_cast<uint32_t>(rows); }
 
 }  // namespace monotile::ops::attention_kernels
