@@ -83,10 +83,10 @@ std::string self_test_table(const Outcomes& outcomes) {
   for (size_t first = 0; first < outcomes.size(); first += per_table) {
     const size_t last = std::min(first + per_table, outcomes.size());
     text += fmt::format("\n{:<20}", "self-test");
-    for (size_t d = first; d < last; ++d) text += fmt::format(" {:<12}", to_string(devices()[d].device));
+    for (size_t d = first; d < last; ++d) text += fmt::format(" {:>12}", to_string(devices()[d].device));
     for (size_t o = 0; o < operators().size(); ++o) {
       text += fmt::format("\n{:<20}", operators()[o].name);
-      for (size_t d = first; d < last; ++d) text += fmt::format(" {:<12}", word(outcomes[d][o].kind));
+      for (size_t d = first; d < last; ++d) text += fmt::format(" {:>12}", word(outcomes[d][o].kind));
     }
     text += "\n";
   }
@@ -129,10 +129,10 @@ void add_devices_command(CLI::App& app, int& exit_code) {
     bool no_self_test = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("devices", "List devices, limits and versions; test each operator on each");
+  CLI::App* command = app.add_subcommand("devices", "List devices and their limits, test the operators on each");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--no-self-test", options->no_self_test, "Do not run the operators");
-  command->footer("Exit code 1 if a self-test fails. MONOTILE_CPU_PATH=plain and MONOTILE_CUDA_PATH=sm80\nforce the plainer code path.");
+  command->footer("Exit code 1 if a self-test fails. MONOTILE_CPU_PATH=plain and\nMONOTILE_CUDA_PATH=sm80 force the plainer code path.");
   command->callback([options, &exit_code] {
     Outcomes outcomes;
     if (!options->no_self_test) outcomes = run_self_tests();

@@ -26,11 +26,11 @@ int fail(int exit_code, std::string text) {
 
 int main(int argc, char** argv) {
   int exit_code = 0;
-  CLI::App app("Monotile: operators of LLM inference, written once over tiles, and an engine that runs on them.", "monotile");
+  CLI::App app("Monotile: operators of LLM inference, written once over tiles, and their engine.", "monotile");
   app.set_version_flag("--version", std::string("monotile ") + MONOTILE_VERSION, "Print the version and exit");
   app.get_formatter()->column_width(26);
   app.require_subcommand(0, 1);
-  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage. `monotile COMMAND --help` lists a command's flags.");
+  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage. More: monotile COMMAND --help");
   try {
     if (monotile::cli::add_generate_command != nullptr) monotile::cli::add_generate_command(app, exit_code);
     if (monotile::cli::add_inspect_command != nullptr) monotile::cli::add_inspect_command(app, exit_code);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,15 +48,15 @@ std::string cost_text(const Choice& choice) {
 }
 
 std::string table(const std::vector<const DeviceInfo*>& on, const TierPolicy& policy) {
-  std::string text = fmt::format("{:<14} {:<24} {:<9} {:>10}   why   (* chosen)\n", "device", "implementation", "tier", "cost");
+  std::string text = fmt::format("{:<13} {:<26} {:<9} {:>10}   why (* chosen)\n", "device", "implementation", "tier", "cost");
   for (const OperatorInfo& op : operators()) {
     text += fmt::format("\n{} ({})\n", op.name, op.family);
     for (const DeviceInfo* info : on) {
       std::string device = to_string(info->device);
       for (const Choice& choice : op.explain(*info, policy)) {
         const std::string head =
-            fmt::format("  {:<12} {:<24} {:<9} {:>10} {} ", device, choice.implementation, to_string(choice.tier), cost_text(choice), choice.chosen ? '*' : ' ');
-        text += head + wrap(choice.why, 63) + "\n";
+            fmt::format("  {:<11} {:<26} {:<9} {:>10} {} ", device, choice.implementation, to_string(choice.tier), cost_text(choice), choice.chosen ? '*' : ' ');
+        text += head + wrap(choice.why, 64) + "\n";
         device.clear();  // named once per group
       }
     }
@@ -83,10 +84,20 @@ nlohmann::ordered_json to_json(const std::vector<const DeviceInfo*>& on, const T
     }
     root["operators"].push_back({{"name", op.name}, {"family", op.family}, {"implementations", rows}});
   }
-  std::map<std::pair<std::string_view, Target>, int> variants;
-  for (const KernelEntry& entry : built_kernels()) ++variants[{entry.name, entry.target}];
+  struct Built {
+    int variants = 0;
+    std::set<uint32_t> dtypes;  // by convention all but the low 8 bits of a variant
+  };
+  std::map<std::pair<std::string_view, Target>, Built> built;
+  for (const KernelEntry& entry : built_kernels()) {
+    Built& group = built[{entry.name, entry.target}];
+    ++group.variants;
+    group.dtypes.insert(entry.variant >> 8);
+  }
   root["kernels"] = Json::array();
-  for (const auto& [key, count] : variants) root["kernels"].push_back({{"name", key.first}, {"target", to_string(key.second)}, {"variants", count}});
+  for (const auto& [key, group] : built) {
+    root["kernels"].push_back({{"name", key.first}, {"target", to_string(key.second)}, {"variants", group.variants}, {"dtypes", group.dtypes.size()}});
+  }
   return root;
 }
 
@@ -94,12 +105,12 @@ nlohmann::ordered_json to_json(const std::vector<const DeviceInfo*>& on, const T
 
 void add_ops_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("ops", "List operators: their implementations per device, the chosen one and why");
+  CLI::App* command = app.add_subcommand("ops", "List implementations per device, and why one is chosen");
   command->add_flag("--json", options->json, "Print JSON, with the kernels that were built");
   command->add_option("--device", options->device, "Only this device: cpu, cuda:0, emulated:32, ...");
-  command->add_option("--tier", options->tier, "Judge with a forced tier: reference, portable, tuned, vendor\nor with lower ones allowed: portable+, ...")
+  command->add_option("--tier", options->tier, "Force a tier: reference, portable, tuned, vendor, or\nwith lower ones as stand-ins: portable+, ...")
       ->type_name("TIER");
-  command->footer("Costs are estimates for a typical call of each operator. MONOTILE_TIER sets the\ndefault of --tier.");
+  command->footer("Costs are estimates for a typical call of each operator; `last` is a last resort.\nMONOTILE_TIER sets the default of --tier.");
   command->callback([options, &exit_code] {
     const TierPolicy policy =
         options->tier.empty() ? default_tier() : flag_value("--tier", options->tier, [](const std::string& text) { return parse_tier(text); });

@@ -1,0 +1,365 @@
+"""The C interface through ctypes: layouts, every operator against plain Python, and refused calls.
+
+Needs only the standard library. MONOTILE_C_LIBRARY is the path of the shared library.
+"""
+
+import ctypes as C
+import math
+import os
+import random
+import threading
+import unittest
+
+LIBRARY = C.CDLL(os.environ["MONOTILE_C_LIBRARY"])
+OK, INVALID, UNSUPPORTED, OUT_OF_MEMORY, NOT_FOUND = 0, 1, 2, 3, 6
+F32, I32, I64 = 1, 7, 8
+CPU, CUDA, EMULATED = 1, 2, 5
+NAN = float("nan")
+
+
+class Tensor(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("data", C.c_void_p), ("dtype", C.c_int32), ("device_kind", C.c_int32),
+                ("device_index", C.c_int32), ("rank", C.c_int32), ("extents", C.c_int64 * 8), ("strides", C.c_int64 * 8)]
+
+
+class DeviceInfo(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("kind", C.c_int32), ("index", C.c_int32), ("name", C.c_char_p),
+                ("architecture", C.c_char_p), ("path", C.c_char_p), ("driver", C.c_char_p), ("units", C.c_int32),
+                ("wave", C.c_int32), ("memory_bytes", C.c_uint64), ("l2_bytes", C.c_uint64), ("shared_bytes", C.c_uint64)]
+
+
+def args_type(name, tensors, rest=()):
+    fields = [("size", C.c_size_t)] + [(t, C.POINTER(Tensor)) for t in tensors.split()] + list(rest)
+    return type(name, (C.Structure,), {"_fields_": fields})
+
+
+f32, i32, i64 = C.c_float, C.c_int32, C.c_int64
+RmsNorm = args_type("RmsNorm", "y residual x gamma beta", [("eps", f32), ("gamma_offset", f32)])
+Rope = args_type("Rope", "q_out k_out q k positions cos sin status", [("rotary_dim", i32), ("interleaved", i32)])
+Gated = args_type("Gated", "y gate up", [("activation", i32)])
+Softmax = args_type("Softmax", "y x", [("scale", f32), ("log", i32)])
+Embedding = args_type("Embedding", "y table ids status", [("scale", f32)])
+KvAppend = args_type("KvAppend", "key_cache value_cache k v slots status")
+Attention = args_type("Attention", "out q key_cache value_cache block_table kv_start q_start kv_length log_sum_exp status",
+                      [("scale", f32), ("softcap", f32), ("window", i64), ("max_query", i64), ("max_kv_length", i64), ("causal", i32)])
+Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
+Argmax = args_type("Argmax", "ids logits status")
+Sample = args_type("Sample", "ids logits temperature top_k top_p min_p seeds positions status")
+
+
+class RopeTable(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("cos", C.POINTER(f32)), ("sin", C.POINTER(f32)), ("max_position", i64), ("rotary_dim", i32),
+                ("scaling", i32), ("base", C.c_double), ("factor", C.c_double), ("low_freq_factor", C.c_double),
+                ("high_freq_factor", C.c_double), ("original_context", C.c_double), ("frequency_divisors", C.POINTER(f32))]
+
+
+for function in ("version", "last_error", "status_name", "absent_backends", "context_last_implementation"):
+    getattr(LIBRARY, "monotile_" + function).restype = C.c_char_p
+LIBRARY.monotile_context_last_implementation.argtypes = [C.c_void_p]
+LIBRARY.monotile_context_destroy.argtypes = [C.c_void_p]
+LIBRARY.monotile_buffer_data.argtypes = [C.c_void_p]
+LIBRARY.monotile_buffer_data.restype = C.c_void_p
+LIBRARY.monotile_buffer_bytes.argtypes = [C.c_void_p]
+LIBRARY.monotile_buffer_bytes.restype = C.c_size_t
+LIBRARY.monotile_buffer_destroy.argtypes = [C.c_void_p]
+LIBRARY.monotile_buffer_create.argtypes = [i32, i32, C.c_size_t, C.POINTER(C.c_void_p)]
+for function in ("copy_to_device", "copy_to_host", "copy_on_device"):
+    getattr(LIBRARY, "monotile_" + function).argtypes = [C.c_void_p, C.c_void_p, C.c_void_p, C.c_size_t]
+LIBRARY.monotile_fill_bytes.argtypes = [C.c_void_p, C.c_void_p, i32, C.c_size_t]
+LIBRARY.monotile_synchronize.argtypes = [C.c_void_p]
+LIBRARY.monotile_context_set_tier.argtypes = [C.c_void_p, C.c_char_p]
+LIBRARY.monotile_context_reserve_workspace.argtypes = [C.c_void_p, C.c_size_t]
+LIBRARY.monotile_storage_bytes.argtypes = [i32, i64, C.POINTER(i64)]
+
+
+def last_error():
+    return LIBRARY.monotile_last_error().decode()
+
+
+class Array:
+    """Host memory and its packed view."""
+
+    def __init__(self, values, extents, dtype=F32, device=(CPU, 0)):
+        kind = {F32: f32, I32: i32, I64: i64}[dtype]
+        self.memory = (kind * max(len(values), 1))(*values)
+        self.tensor = Tensor(size=C.sizeof(Tensor), data=C.addressof(self.memory), dtype=dtype, device_kind=device[0],
+                             device_index=device[1], rank=len(extents))
+        step = 1
+        for axis in reversed(range(len(extents))):
+            self.tensor.extents[axis], self.tensor.strides[axis] = extents[axis], step
+            step *= extents[axis]
+
+    def list(self):
+        return list(self.memory)
+
+
+class Operators(unittest.TestCase):
+    """Every operator on the CPU; subclasses take other devices."""
+
+    device = (CPU, 0)
+
+    def setUp(self):
+        self.context = C.c_void_p()
+        status = LIBRARY.monotile_context_create(*self.device, C.byref(self.context))
+        self.assertEqual(status, OK, last_error())
+        self.random = random.Random(7)
+
+    def tearDown(self):
+        LIBRARY.monotile_context_destroy(self.context)
+
+    def array(self, values, extents, dtype=F32):
+        return Array(values, extents, dtype, self.device)
+
+    def uniform(self, *extents):
+        return self.array([self.random.uniform(-2, 2) for _ in range(math.prod(extents))], extents)
+
+    def output(self, *extents, dtype=F32):
+        return self.array([NAN if dtype == F32 else -77] * math.prod(extents), extents, dtype)
+
+    def run_operator(self, name, kind, **given):
+        members = {k: C.pointer(v.tensor) if isinstance(v, Array) else v for k, v in given.items()}
+        args = kind(size=C.sizeof(kind), **members)
+        return getattr(LIBRARY, "monotile_" + name)(self.context, C.byref(args))
+
+    def ok(self, name, kind, **given):
+        self.assertEqual(self.run_operator(name, kind, **given), OK, last_error())
+        self.assertEqual(LIBRARY.monotile_synchronize(self.context), OK, last_error())
+        self.assertNotEqual(LIBRARY.monotile_context_last_implementation(self.context), b"")
+
+    def refused(self, status, fragments, name, kind, **given):
+        self.assertEqual(self.run_operator(name, kind, **given), status)
+        for fragment in fragments:
+            self.assertIn(fragment, last_error())
+
+    def close(self, got, expected, tolerance=1e-5):
+        self.assertEqual(len(got), len(expected))
+        for i, (a, b) in enumerate(zip(got, expected)):
+            self.assertLessEqual(abs(a - b), tolerance * (1 + abs(b)), f"element {i}: {a}, expected {b}")  # false for NaN
+
+    def test_rms_norm(self):
+        rows, cols, eps = 3, 37, 1e-3
+        x, residual, gamma, beta, y = self.uniform(rows, cols), self.uniform(rows, cols), self.uniform(cols), self.uniform(cols), self.output(rows, cols)
+
+        def expected(h):
+            result = []
+            for r in range(rows):
+                row = h[r * cols:(r + 1) * cols]
+                inverse = 1 / math.sqrt(sum(v * v for v in row) / cols + eps)
+                result += [v * inverse * (g + 1) + b for v, g, b in zip(row, gamma.list(), beta.list())]
+            return result
+
+        self.ok("rms_norm", RmsNorm, y=y, x=x, gamma=gamma, beta=beta, eps=eps, gamma_offset=1)
+        self.close(y.list(), expected(x.list()))
+        total = [a + b for a, b in zip(x.list(), residual.list())]
+        self.ok("add_rms_norm", RmsNorm, y=y, residual=residual, x=x, gamma=gamma, beta=beta, eps=eps, gamma_offset=1)
+        self.close(residual.list(), total, 1e-6)
+        self.close(y.list(), expected(total))
+
+    def test_rope(self):
+        tokens, heads, dim, positions = 3, 2, 8, [0, 5, 2]
+        cos, sin = self.output(6, dim // 2), self.output(6, dim // 2)
+        table = RopeTable(size=C.sizeof(RopeTable), cos=cos.memory, sin=sin.memory, max_position=6, rotary_dim=dim, base=1000.0, factor=1.0,
+                          low_freq_factor=1.0, high_freq_factor=4.0, original_context=8192.0)
+        self.assertEqual(LIBRARY.monotile_rope_table(C.byref(table)), OK, last_error())
+        self.close(cos.list(), [math.cos(p * 1000.0 ** (-2 * i / dim)) for p in range(6) for i in range(dim // 2)], 1e-6)
+        q, out = self.uniform(tokens, heads, dim), self.output(tokens, heads, dim)
+        self.ok("rope", Rope, q_out=out, q=q, positions=self.array(positions, [tokens], I32), cos=cos, sin=sin)
+        expected, half, v = [0.0] * len(q.list()), dim // 2, q.list()
+        for t in range(tokens):
+            for h in range(heads):
+                for i in range(half):
+                    at, angle = (t * heads + h) * dim + i, positions[t] * 1000.0 ** (-2 * i / dim)
+                    expected[at] = v[at] * math.cos(angle) - v[at + half] * math.sin(angle)
+                    expected[at + half] = v[at + half] * math.cos(angle) + v[at] * math.sin(angle)
+        self.close(out.list(), expected)
+
+    def test_rope_table_refuses(self):
+        table = RopeTable(size=C.sizeof(RopeTable), max_position=6, rotary_dim=8, base=1000.0, factor=1.0)
+        self.assertEqual(LIBRARY.monotile_rope_table(C.byref(table)), INVALID)
+        self.assertIn("cos", last_error())
+
+    def test_gated_activation(self):
+        gate, up = self.uniform(2, 19), self.uniform(2, 19)
+        acts = [lambda g: g / (1 + math.exp(-g)),
+                lambda g: 0.5 * g * (1 + math.tanh(math.sqrt(2 / math.pi) * (g + 0.044715 * g ** 3))),
+                lambda g: 0.5 * g * (1 + math.erf(g / math.sqrt(2)))]
+        for activation, act in enumerate(acts):
+            y = self.output(2, 19)
+            self.ok("gated_activation", Gated, y=y, gate=gate, up=up, activation=activation)
+            self.close(y.list(), [act(g) * u for g, u in zip(gate.list(), up.list())])
+        self.refused(INVALID, ["gated_activation", "activation: 3"], "gated_activation", Gated, y=y, gate=gate, up=up, activation=3)
+
+    def test_softmax(self):
+        x, y = self.uniform(3, 11), self.output(3, 11)
+        for log in (0, 1):
+            self.ok("softmax", Softmax, y=y, x=x, scale=0.5, log=log)
+            expected = []
+            for r in range(3):
+                row = [math.exp(0.5 * v) for v in x.list()[r * 11:(r + 1) * 11]]
+                expected += [math.log(v / sum(row)) if log else v / sum(row) for v in row]
+            self.close(y.list(), expected)
+
+    def test_embedding(self):
+        table, y = self.uniform(5, 7), self.output(3, 7)
+        self.ok("embedding", Embedding, y=y, table=table, ids=self.array([4, 0, 3], [3], I64), scale=2.0)
+        self.close(y.list(), [2 * v for i in (4, 0, 3) for v in table.list()[i * 7:(i + 1) * 7]], 1e-6)
+
+    def test_gemm(self):
+        m, n, k = 3, 5, 17
+        a, b, bias, c = self.uniform(m, k), self.uniform(n, k), self.uniform(n), self.output(m, n)
+        self.ok("gemm", Gemm, c=c, a=a, b=b, bias=bias)
+        self.close(c.list(), [sum(a.list()[i * k + t] * b.list()[j * k + t] for t in range(k)) + bias.list()[j] for i in range(m) for j in range(n)])
+
+    def test_kv_append_and_attention(self):
+        tokens, heads, dim, page = 5, 2, 8, 4
+        k, v, q = self.uniform(tokens, 1, dim), self.uniform(tokens, 1, dim), self.uniform(1, heads, dim)
+        keys, values, out, lse = self.output(3, 1, page, dim), self.output(3, 1, page, dim), self.output(1, heads, dim), self.output(1, heads)
+        table = [2, 0]
+        slots = [table[t // page] * page + t % page for t in range(tokens)]
+        self.ok("kv_append", KvAppend, key_cache=keys, value_cache=values, k=k, v=v, slots=self.array(slots, [tokens], I32))
+        self.close(keys.list()[8 * dim:12 * dim], k.list()[:4 * dim], 0)
+        self.assertTrue(math.isnan(keys.list()[1 * dim]))
+        self.ok("attention", Attention, out=out, q=q, key_cache=keys, value_cache=values, block_table=self.array(table, [1, 2], I32),
+                q_start=self.array([0, 1], [2], I32), kv_length=self.array([tokens], [1], I32), log_sum_exp=lse, max_query=1, causal=1)
+        expected, expected_lse = [], []
+        for h in range(heads):
+            scores = [sum(q.list()[h * dim + d] * k.list()[t * dim + d] for d in range(dim)) / math.sqrt(dim) for t in range(tokens)]
+            weights = [math.exp(s) for s in scores]
+            expected += [sum(w * v.list()[t * dim + d] for t, w in enumerate(weights)) / sum(weights) for d in range(dim)]
+            expected_lse.append(math.log(sum(weights)))
+        self.close(out.list(), expected)
+        self.close(lse.list(), expected_lse)
+
+    def test_argmax_and_sample(self):
+        logits = self.array([0.0, 3.0, NAN, 3.0] + [NAN] * 4 + [-1.0, -2.0, 5.0, 4.5], [3, 4])
+        ids, status = self.output(3, dtype=I32), self.output(3, dtype=I32)
+        self.ok("argmax", Argmax, ids=ids, logits=logits, status=status)
+        self.assertEqual(ids.list(), [1, 0, 2])
+        self.assertEqual(status.list(), [0, 2, 0])
+        logits = self.uniform(2, 9)
+        seeds, positions = self.array([1, 2], [2], I64), self.array([10, 11], [2], I64)
+        draws = []
+        for _ in range(2):
+            ids = self.output(2, dtype=I32)
+            self.ok("sample", Sample, ids=ids, logits=logits, temperature=self.array([1.0, 0.0], [2]), seeds=seeds, positions=positions)
+            draws.append(ids.list())
+        self.assertEqual(draws[0], draws[1])
+        self.assertTrue(0 <= draws[0][0] < 9)
+        second = logits.list()[9:]
+        self.assertEqual(draws[0][1], second.index(max(second)))
+
+    def test_refused_calls_name_operator_and_argument(self):
+        x, gamma, y = self.uniform(2, 4), self.uniform(5), self.output(2, 4)
+        self.refused(INVALID, ["rms_norm", "gamma", "allowed"], "rms_norm", RmsNorm, y=y, x=x, gamma=gamma, eps=1e-6)
+        self.refused(INVALID, ["rms_norm", "residual"], "rms_norm", RmsNorm, y=y, x=x, residual=x, gamma=gamma, eps=1e-6)
+        self.refused(INVALID, ["add_rms_norm", "residual: null"], "add_rms_norm", RmsNorm, y=y, x=x, gamma=gamma, eps=1e-6)
+        self.assertTrue(all(math.isnan(v) for v in y.list()))
+        for member, value, fragment in (("rank", 9, "rank"), ("rank", 0, "rank"), ("dtype", 99, "dtype"), ("dtype", 0, "dtype"), ("size", 8, "size"),
+                                        ("size", 0, "size"), ("size", 1 << 40, "size"), ("device_kind", 77, "device kind"), ("data", None, "null")):
+            bad = self.uniform(2, 4)
+            setattr(bad.tensor, member, value)
+            self.refused(INVALID, ["softmax", "x", fragment], "softmax", Softmax, y=y, x=bad, scale=1.0)
+        bad = self.uniform(2, 4)
+        bad.tensor.extents[0] = -1
+        self.refused(INVALID, ["softmax", "-1"], "softmax", Softmax, y=y, x=bad, scale=1.0)
+        self.assertEqual(LIBRARY.monotile_softmax(self.context, None), INVALID)
+        self.assertEqual(LIBRARY.monotile_softmax(None, C.byref(Softmax(size=C.sizeof(Softmax)))), INVALID)
+
+    def test_newer_callers(self):
+        class Newer(C.Structure):
+            _fields_ = Softmax._fields_ + [("future", C.c_int64)]
+
+        x, y = self.uniform(1, 4), self.output(1, 4)
+        args = Newer(size=C.sizeof(Newer), y=C.pointer(y.tensor), x=C.pointer(x.tensor), scale=1.0)
+        self.assertEqual(LIBRARY.monotile_softmax(self.context, C.byref(args)), OK, last_error())
+        args.future = 1
+        self.assertEqual(LIBRARY.monotile_softmax(self.context, C.byref(args)), UNSUPPORTED)
+        self.assertIn("ABI version", last_error())
+
+    def test_tiers(self):
+        x, y = self.uniform(1, 4), self.output(1, 4)
+        self.assertEqual(LIBRARY.monotile_context_set_tier(self.context, b"reference"), OK)
+        self.ok("softmax", Softmax, y=y, x=x, scale=1.0)
+        self.assertIn(b"reference", LIBRARY.monotile_context_last_implementation(self.context))
+        self.assertEqual(LIBRARY.monotile_context_set_tier(self.context, b"best"), INVALID)
+        self.assertIn('"best"', last_error())
+
+    def test_memory(self):
+        buffer = C.c_void_p()
+        self.assertEqual(LIBRARY.monotile_buffer_create(*self.device, 100, C.byref(buffer)), OK)
+        data = LIBRARY.monotile_buffer_data(buffer)
+        self.assertEqual(data % 256, 0)
+        self.assertEqual(LIBRARY.monotile_buffer_bytes(buffer), 100)
+        source, back = (C.c_uint8 * 100)(*range(100)), (C.c_uint8 * 100)()
+        self.assertEqual(LIBRARY.monotile_copy_to_device(self.context, data, source, 100), OK)
+        self.assertEqual(LIBRARY.monotile_fill_bytes(self.context, data + 50, 7, 10), OK)
+        self.assertEqual(LIBRARY.monotile_copy_to_host(self.context, back, data, 100), OK)
+        self.assertEqual(LIBRARY.monotile_synchronize(self.context), OK)
+        self.assertEqual(list(back), list(range(50)) + [7] * 10 + list(range(60, 100)))
+        self.assertEqual(LIBRARY.monotile_copy_to_host(self.context, None, data, 100), INVALID)
+        LIBRARY.monotile_buffer_destroy(buffer)
+        self.assertEqual(LIBRARY.monotile_buffer_create(*self.device, 1 << 60, C.byref(buffer)), OUT_OF_MEMORY)
+        self.assertEqual(LIBRARY.monotile_context_reserve_workspace(self.context, 1 << 60), OUT_OF_MEMORY)
+        self.assertEqual(LIBRARY.monotile_context_reserve_workspace(self.context, 1 << 20), OK)
+
+
+class EmulatedOperators(Operators):
+    device = (EMULATED, 32)
+
+
+class Library(unittest.TestCase):
+    def test_versions(self):
+        self.assertEqual(LIBRARY.monotile_abi_version(), 1)
+        self.assertRegex(LIBRARY.monotile_version().decode(), r"^\d+\.\d+\.\d+$")
+        self.assertEqual(LIBRARY.monotile_status_name(INVALID), b"invalid_argument")
+        self.assertEqual(LIBRARY.monotile_status_name(99), b"unknown")
+
+    def test_devices(self):
+        count = i32()
+        self.assertEqual(LIBRARY.monotile_device_count(C.byref(count)), OK)
+        self.assertGreaterEqual(count.value, 3)
+        info = DeviceInfo(size=C.sizeof(DeviceInfo))
+        self.assertEqual(LIBRARY.monotile_device_at(0, C.byref(info)), OK)
+        self.assertEqual((info.kind, info.index, info.size), (CPU, 0, C.sizeof(DeviceInfo)))
+        self.assertIn(info.path, (b"cpu_avx2", b"cpu_plain"))
+        self.assertGreater(info.memory_bytes, 1 << 28)
+        older = DeviceInfo(size=DeviceInfo.name.offset, units=-5)
+        self.assertEqual(LIBRARY.monotile_device_at(0, C.byref(older)), OK)
+        self.assertEqual((older.kind, older.name, older.units), (CPU, None, -5))  # nothing past `size` is written
+        self.assertEqual(LIBRARY.monotile_device_at(count.value, C.byref(info)), INVALID)
+        self.assertEqual(LIBRARY.monotile_device_at(-1, C.byref(info)), INVALID)
+        self.assertIsInstance(LIBRARY.monotile_absent_backends(), bytes)
+
+    def test_missing_device(self):
+        context = C.c_void_p()
+        self.assertEqual(LIBRARY.monotile_context_create(CUDA, 4000, C.byref(context)), NOT_FOUND)
+        self.assertIn("cuda:4000", last_error())
+        self.assertIn("cpu", last_error())
+        self.assertEqual(LIBRARY.monotile_context_create(CPU, 1 << 20, C.byref(context)), INVALID)
+        LIBRARY.monotile_context_destroy(None)
+
+    def test_errors_belong_to_threads(self):
+        self.assertEqual(LIBRARY.monotile_set_cpu_threads(0), INVALID)
+        here, seen = last_error(), []
+        thread = threading.Thread(target=lambda: (seen.append(last_error()), LIBRARY.monotile_device_count(None)))
+        thread.start()
+        thread.join()
+        self.assertEqual(seen, [""])
+        self.assertEqual(last_error(), here)
+
+    def test_packed_views_and_sizes(self):
+        tensor, extents = Tensor(), (i64 * 3)(2, 3, 4)
+        self.assertEqual(LIBRARY.monotile_tensor_packed(C.byref(tensor), None, F32, CPU, 0, 3, extents), OK)
+        self.assertEqual((tensor.size, tensor.rank, list(tensor.strides[:3])), (C.sizeof(Tensor), 3, [12, 4, 1]))
+        self.assertEqual(LIBRARY.monotile_tensor_packed(C.byref(tensor), None, F32, CPU, 0, 9, extents), INVALID)
+        huge = (i64 * 2)(1 << 40, 1 << 40)
+        self.assertEqual(LIBRARY.monotile_tensor_packed(C.byref(tensor), None, F32, CPU, 0, 2, huge), INVALID)
+        bytes_out = i64()
+        self.assertEqual(LIBRARY.monotile_storage_bytes(35, 512, C.byref(bytes_out)), OK)
+        self.assertEqual(bytes_out.value, 288)
+        self.assertEqual(LIBRARY.monotile_storage_bytes(35, 500, C.byref(bytes_out)), INVALID)
+        self.assertEqual(LIBRARY.monotile_storage_bytes(F32, 1 << 62, C.byref(bytes_out)), INVALID)
+
+
+if __name__ == "__main__":
+    unittest.main()
