@@ -54,6 +54,18 @@ inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
   return {kStream, 512, 1};
 }
 
+/// The same for operators that want a row to have its program for itself. Layouts: kBlock1, kBlock2, kStream.
+inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device) {
+  if (device.device.kind == DeviceKind::cpu) return {kBlock1, 1, 1};
+  const int64_t vectors = (cols + 7) / 8, wave = device.wave;
+  const auto lanes = [&](int64_t vectors_per_lane) {
+    return static_cast<int>(((vectors + vectors_per_lane - 1) / vectors_per_lane + wave - 1) / wave * wave);
+  };
+  if (vectors <= 256) return {kBlock1, lanes(1), 1};
+  if (vectors <= 1024) return {kBlock2, lanes(2), 1};
+  return {kStream, 512, 1};
+}
+
 /// A tile of elementwise work: `chunks` tiles side by side cover a row.
 struct ChunkTile {
   uint32_t layout;

@@ -1,10 +1,8 @@
 #pragma once
 #include "monotile/dispatch.hpp"
+#include "monotile/row_status.hpp"
 
 namespace monotile::ops {
-
-/// Row status codes written by sampling operators (part of the C ABI).
-enum RowStatus : int32_t { row_ok = 0, row_index_clamped = 1, row_no_valid_token = 2, row_has_nan = 3 };
 
 /// ids[r] = index of the largest of logits[r]; ties go to the lower index; NaN counts as -inf. A row with no finite or +inf value gives
 /// id 0 and status row_no_valid_token.

@@ -106,6 +106,13 @@ MT_FN mask_pack<N> operator|(const mask_pack<N>& a, const mask_pack<N>& b) {
   return r;
 }
 template <int N>
+MT_FN bool any_of(const mask_pack<N>& m) {
+  uint64_t words[N / 2], any = 0;
+  std::memcpy(words, m.part, sizeof words);
+  for (const uint64_t word : words) any |= word;
+  return any != 0;
+}
+template <int N>
 MT_FN pack<N> select(const mask_pack<N>& m, const pack<N>& a, const pack<N>& b) {
   pack<N> r;
   for (int i = 0; i < N / 8; ++i) r.part[i] = m.part[i] ? a.part[i] : b.part[i];

@@ -9,6 +9,7 @@
 
 #include "monotile/lang/backend/cpu/simd.hpp"
 #include "monotile/lang/layout.hpp"
+#include "monotile/lang/quant.hpp"
 #include "monotile/lang/view.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -103,6 +104,29 @@ struct any_tile : expression {
 };
 template <class L>
 MT_FN any_tile load_bcast(Context&, const any_vector& from, const place<L>&) { return any_tile(from); }
+
+template <DType Q>
+struct block_tile : expression {
+  const uint8_t* row;
+  MT_FN explicit block_tile(const uint8_t* from) : row(from) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const {
+    pack<N> r(0.0f);
+    if (row == nullptr) return r;
+    for (int i = 0; i < N / 8; ++i) {
+      float out[8];
+      unpack8<Q>(row, c + 8 * i, out);
+      std::memcpy(&r.part[i], out, 32);
+    }
+    return r;
+  }
+  template <int N>
+  MT_FN pack<N> tail(int64_t, int) const { return pack<N>(0.0f); }  // never needed: columns are whole blocks
+};
+template <DType Q, class L>
+MT_FN block_tile<Q> load(Context&, const quant_view<Q>& from, const place<L>& at) {
+  return block_tile<Q>(at.live ? from.row(at.row) : nullptr);
+}
 
 template <class T>
 struct dup_tile : expression {
@@ -407,12 +431,16 @@ template <class Op, class L, class T, class F>
 MT_FN auto fold(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map(f, h.kept)); }
 template <class Op, class L, class T, class F>
 MT_FN auto fold_at(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map_at(h.at, f, h.kept)); }
-template <class Op, class L, class T, class F>
-MT_FN auto fold_scalar_at(Context&, held_row<L, T>& h, F f) {
+template <class Op, class L, class T, class Want, class F>
+MT_FN auto fold_where(Context&, held_row<L, T>& h, Want want, F f) {
   using R = decltype(f(int32_t{}, float{}));
   R result = Op::identity(R{});
   const auto take = [&](int64_t c, const pack<8>& v, int count) {
-    for (int i = 0; i < count; ++i) result = Op::combine(result, f(static_cast<int32_t>(c + i), v.part[0][i]));
+    const mask_pack<8> wanted = want(iota_pack<8>(static_cast<int32_t>(c)), v);
+    if (!any_of(wanted)) return;
+    for (int i = 0; i < count; ++i) {
+      if (wanted.part[0][i] != 0) result = Op::combine(result, f(static_cast<int32_t>(c + i), v.part[0][i]));
+    }
   };
   int64_t c = 0;
   for (; c + 8 <= h.at.cols; c += 8) take(c, h.kept.template at<8>(c), 8);

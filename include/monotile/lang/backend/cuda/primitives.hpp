@@ -66,6 +66,14 @@ MT_FN float abs_of(float a) { return fabsf(a); }
 template <class T>
 MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
 MT_FN bool is_nan(float v) { return v != v; }
+/// Index of the lowest bit that is set.
+MT_FN int lowest_bit(uint32_t v) {
+#if defined(__CUDA_ARCH__)
+  return __ffs(static_cast<int>(v)) - 1;
+#else
+  return __builtin_ctz(v);
+#endif
+}
 
 // --- lanes -------------------------------------------------------------------------------------------------------------------------
 template <class T>

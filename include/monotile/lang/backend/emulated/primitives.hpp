@@ -48,6 +48,7 @@ MT_FN float abs_of(float a) { return std::fabs(a); }
 template <class T>
 MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
 MT_FN bool is_nan(float v) { return v != v; }
+MT_FN int lowest_bit(uint32_t v) { return __builtin_ctz(v); }
 
 template <class T>
 MT_FN void shuffle_xor(T (&out)[kLanes], const T (&in)[kLanes], int mask) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "monotile/lang/layout.hpp"
+#include "monotile/lang/quant.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
 
@@ -310,6 +311,24 @@ MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, 
   }
 }
 
+/// The same from rows of blocks, as fp32; the row's columns are whole blocks.
+template <DType Q, class L>
+MT_FN tile<float, L> load(Context&, const quant_view<Q>& from, const place<L>& at) {
+  static_assert(L::vector_elements == 8, "blocks are unpacked by eights");
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * 8);
+      float out[8] = {};
+      if (at.live[l] && c < at.limit) unpack8<Q>(from.row(at.row[l]), at.first_col + c, out);
+      MT_UNROLL
+      for (int e = 0; e < 8; ++e) t.v[l][i * 8 + e] = out[e];
+    }
+  }
+  return t;
+}
+
 /// Table columns c / 2 at the columns c of `at`: one factor for both of a pair of neighbours.
 template <class T, class L>
 MT_FN tile<typename bare<T>::type, L> load_dup(Context&, const view<T>& from, const place<L>& at) {
@@ -355,6 +374,15 @@ template <class T, class U, class L>
 MT_FN void store_row_value(Context&, T* to, const place<L>& at, const row_value<U, L>& r) {
   for (int l = 0; l < kLanes; ++l) {
     if (at.live[l] && at.lane[l] == 0) to[at.row[l]] = static_cast<T>(r.v[l]);
+  }
+}
+
+/// The same scalar for every row.
+template <class T, class U, class L>
+  requires(__is_enum(U) || requires(U u) { u + 1; })
+MT_FN void store_row_value(Context&, T* to, const place<L>& at, U v) {
+  for (int l = 0; l < kLanes; ++l) {
+    if (at.live[l] && at.lane[l] == 0) to[at.row[l]] = static_cast<T>(v);
   }
 }
 
@@ -744,6 +772,17 @@ MT_FN auto fold(Context& ctx, held_row<L, Make, Again>& h, F f) {
   finish_rows<Op>(ctx, r);
   return r;
 }
+/// This lane's share of Op over f(column, element), element by element: no second tile is held.
+template <class Op, class R, class L, class F, class T>
+MT_FN void accumulate_at(const place<L>& at, row_value<R, L>& into, F f, const tile<T, L>& t) {
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) {
+      const int32_t c = at.local_col(l, e);
+      if (c < at.limit) into.v[l] = Op::combine(into.v[l], f(static_cast<int32_t>(at.first_col) + c, promote(t.v[l][e])));
+    }
+  }
+}
 /// The same with f(column, element).
 template <class Op, class L, class Make, class Again, class F>
 MT_FN auto fold_at(Context& ctx, held_row<L, Make, Again>& h, F f) {
@@ -753,18 +792,54 @@ MT_FN auto fold_at(Context& ctx, held_row<L, Make, Again>& h, F f) {
   if constexpr (L::streaming) {
     for (int64_t c = 0; c < h.at.cols; c += chunk_cols(h.at)) {
       const place<L> at = chunk_at(h.at, c);
-      accumulate<Op>(at, r, h.made ? map_at(at, f, h.again(at)) : map_at(at, f, h.make(at)));
+      accumulate_at<Op>(at, r, f, h.made ? h.again(at) : h.make(at));
     }
     h.made = true;
   } else {
-    accumulate<Op>(h.at, r, map_at(h.at, f, h.kept));
+    accumulate_at<Op>(h.at, r, f, h.kept);
   }
   finish_rows<Op>(ctx, r);
   return r;
 }
-/// The same, where f takes scalars on every target (long integer arithmetic that has no packs).
-template <class Op, class L, class Make, class Again, class F>
-MT_FN auto fold_scalar_at(Context& ctx, held_row<L, Make, Again>& h, F f) { return fold_at<Op>(ctx, h, f); }
+/// The same over the elements where want(column, element) holds; f takes scalars on every target (long integer arithmetic that has no
+/// packs), and its code is there once, whatever a lane holds.
+template <class Op, class L, class F, class Want, class R, class T>
+MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, Want want, F f, const tile<T, L>& t) {
+  static_assert(L::elements <= 32, "one bit per element");
+  for (int l = 0; l < kLanes; ++l) {
+    uint32_t wanted = 0;
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) {
+      const int32_t c = at.local_col(l, e);
+      if (c < at.limit && want(static_cast<int32_t>(at.first_col) + c, promote(t.v[l][e]))) wanted |= 1u << e;
+    }
+    while (wanted != 0) {
+      const int next = lowest_bit(wanted);
+      wanted &= wanted - 1;
+      auto v = promote(t.v[l][0]);
+      MT_UNROLL
+      for (int e = 1; e < L::elements; ++e) v = e == next ? promote(t.v[l][e]) : v;
+      into.v[l] = Op::combine(into.v[l], f(static_cast<int32_t>(at.first_col) + at.local_col(l, next), v));
+    }
+  }
+}
+template <class Op, class L, class Make, class Again, class Want, class F>
+MT_FN auto fold_where(Context& ctx, held_row<L, Make, Again>& h, Want want, F f) {
+  using R = decltype(f(int32_t{}, promote(h.kept.v[0][0])));
+  row_value<R, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(R{});
+  if constexpr (L::streaming) {
+    for (int64_t c = 0; c < h.at.cols; c += chunk_cols(h.at)) {
+      const place<L> at = chunk_at(h.at, c);
+      accumulate_where<Op>(at, r, want, f, h.made ? h.again(at) : h.make(at));
+    }
+    h.made = true;
+  } else {
+    accumulate_where<Op>(h.at, r, want, f, h.kept);
+  }
+  finish_rows<Op>(ctx, r);
+  return r;
+}
 
 /// The row of f(element, x...) with row values x: kept where rows are kept, computed anew by every pass where rows are read again.
 template <class L, class Make, class Again, class F, class... X>

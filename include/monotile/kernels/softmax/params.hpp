@@ -1,0 +1,17 @@
+#pragma once
+// What the softmax kernel is given: filled by the host, passed by value.
+
+#include "monotile/lang/view.hpp"
+
+namespace monotile::kernels {
+
+template <class Y, class X>
+struct SoftmaxParams {
+  lang::view<Y> y;
+  lang::view<const X> x;
+  int64_t rows, cols;
+  float scale;
+  bool log;
+};
+
+}  // namespace monotile::kernels

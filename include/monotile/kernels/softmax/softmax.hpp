@@ -1,0 +1,37 @@
+#pragma once
+// y = softmax(scale x) along rows, or its logarithm.
+
+#include "monotile/kernels/softmax/params.hpp"
+#include "monotile/lang/lang.hpp"
+
+namespace monotile::kernels {
+using namespace lang;  // NOLINT: kernels are written in the language
+
+/// One program per group of rows of L; the row stays on chip, or is read again where L streams.
+template <class Y, class X, class L>
+struct Softmax {
+  using Params = SoftmaxParams<Y, X>;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    constexpr float kLog2e = 1.44269504f;
+    // The sign goes with the elements, the rest of the scale with the distance from the largest: nothing is rounded before it is small.
+    const float sign = p.scale < 0.0f ? -1.0f : 1.0f, scale = p.scale * sign, scale2 = scale * kLog2e;
+    auto x = hold(ctx, rows_of<L>(ctx, p.rows, p.cols), [&](const auto& at) { return load(ctx, p.x, at); });
+    const auto largest = map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
+                             fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
+    auto powers = held_map(ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
+    const auto sum = fold<Sum>(ctx, powers, [](auto v) { return v; });
+    if (p.log) {
+      const auto offset = map([](auto s) { return select(s == 0.0f, 0.0f, fast_log(s)); }, sum);
+      each(ctx, x, [&](const auto& at, const auto& t) {
+        store(ctx, p.y, at, map([=](auto v, auto m, auto o) { return (v * sign - m) * scale - o; }, t, largest, offset));
+      });
+    } else {
+      const auto inverse = map([](auto s) { return select(s == 0.0f, 0.0f, 1.0f / s); }, sum);
+      each(ctx, powers, [&](const auto& at, const auto& t) { store(ctx, p.y, at, map([](auto v, auto i) { return v * i; }, t, inverse)); });
+    }
+  }
+};
+
+}  // namespace monotile::kernels

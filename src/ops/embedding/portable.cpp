@@ -1,0 +1,84 @@
+// Embedding lookup, portable tier: how rows are cut into programs, and the launch.
+
+#include "monotile/kernels/embedding/params.hpp"
+#include "ops/embedding/embedding.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::ops {
+namespace {
+
+constexpr const char* kKernel = "embedding";
+
+auto kernel_of(const EmbeddingArgs& a, const DeviceInfo& device) {
+  return find_kernel(kKernel, target_of(device), variant_of(a.table.dtype, a.y.dtype, 0));
+}
+
+const char* supports(const EmbeddingArgs& a, const DeviceInfo& device) {
+  return kernel_of(a, device) == nullptr ? "not built for this target" : nullptr;
+}
+
+double cost(const EmbeddingArgs&, const DeviceInfo&) { return 1.0; }
+
+/// One vector a lane: rows are short, and latency is what counts.
+void make_plan(const EmbeddingArgs& a, const DeviceInfo& device, Plan<EmbeddingArgs>& plan) {
+  plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
+  const int64_t vectors = (a.y.dim(1) + 7) / 8, wave = device.wave, most = 256;
+  const int64_t chunks = device.device.kind == DeviceKind::cpu ? 1 : (vectors + most - 1) / most;
+  const int64_t threads = ((vectors + chunks - 1) / chunks + wave - 1) / wave * wave;
+  plan.config = {threads, chunks};
+}
+
+template <class T>
+void set_table(lang::view<const T>& view, const TensorView& table) {
+  view = row_view<const T>(table);
+}
+template <DType Q>
+void set_table(lang::quant_view<Q>& view, const TensorView& table) {
+  view = {table.as<const uint8_t>(), table.step(0) / dtype_info(Q).block_elements * dtype_info(Q).block_bytes, table.dim(1)};
+}
+
+template <class Y, class Table>
+void launch(const Plan<EmbeddingArgs>& plan, Stream& stream, const EmbeddingArgs& a) {
+  using Params = kernels::EmbeddingParams<Y, Table>;
+  Params p{};
+  p.y = row_view<Y>(a.y);
+  set_table(p.table, a.table);
+  p.ids = index_vector(a.ids);
+  p.status = a.status.as<int32_t>();
+  p.tokens = a.ids.dim(0);
+  p.vocabulary = a.table.dim(0);
+  p.cols = a.y.dim(1);
+  p.chunks = plan.config[1];
+  p.scale = a.scale;
+  const Grid grid{p.tokens * p.chunks, static_cast<int>(plan.config[0]), 0, cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+}
+
+template <class Table>
+void launch_table(const Plan<EmbeddingArgs>& plan, Stream& stream, const EmbeddingArgs& a) {
+  switch (a.y.dtype) {
+    case DType::f32: return launch<float, Table>(plan, stream, a);
+    case DType::f16: return launch<half_t, Table>(plan, stream, a);
+    default: return launch<bfloat16_t, Table>(plan, stream, a);
+  }
+}
+
+void run(const Plan<EmbeddingArgs>& plan, Stream& stream, const EmbeddingArgs& a, void*) {
+  if (a.y.size() == 0) return;
+  switch (a.table.dtype) {
+    case DType::f32: return launch_table<lang::view<const float>>(plan, stream, a);
+    case DType::f16: return launch_table<lang::view<const half_t>>(plan, stream, a);
+    case DType::bf16: return launch_table<lang::view<const bfloat16_t>>(plan, stream, a);
+    case DType::q4_0: return launch_table<lang::quant_view<DType::q4_0>>(plan, stream, a);
+    case DType::q5_0: return launch_table<lang::quant_view<DType::q5_0>>(plan, stream, a);
+    case DType::q8_0: return launch_table<lang::quant_view<DType::q8_0>>(plan, stream, a);
+    case DType::q4_k: return launch_table<lang::quant_view<DType::q4_k>>(plan, stream, a);
+    default: return launch_table<lang::quant_view<DType::q6_k>>(plan, stream, a);
+  }
+}
+
+}  // namespace
+
+const Implementation<EmbeddingArgs> embedding_portable{"portable", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops

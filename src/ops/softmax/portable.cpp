@@ -1,0 +1,57 @@
+// Softmax, portable tier: which layout a row gets, and the launch.
+
+#include "monotile/kernels/softmax/params.hpp"
+#include "ops/row_tiles.hpp"
+#include "ops/softmax/softmax.hpp"
+
+namespace monotile::ops {
+namespace {
+
+constexpr const char* kKernel = "softmax";
+
+auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
+  return find_kernel(kKernel, target_of(device), variant_of(a.x.dtype, a.y.dtype, pick_row_tile(a.x.dim(1), device).layout));
+}
+
+const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
+  return kernel_of(a, device) == nullptr ? "not built for this target" : nullptr;
+}
+
+double cost(const SoftmaxArgs&, const DeviceInfo&) { return 1.0; }
+
+void make_plan(const SoftmaxArgs& a, const DeviceInfo& device, Plan<SoftmaxArgs>& plan) {
+  const RowTile tile = pick_row_tile(a.x.dim(1), device);
+  plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
+}
+
+template <class Y, class X>
+void launch(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a) {
+  using Params = kernels::SoftmaxParams<Y, X>;
+  Params p{};
+  p.y = row_view<Y>(a.y);
+  p.x = row_view<const X>(a.x);
+  p.rows = a.x.dim(0);
+  p.cols = a.x.dim(1);
+  p.scale = a.scale;
+  p.log = a.log;
+  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])};
+  const Grid grid{programs_for(tile, p.rows), tile.threads, 0, cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+}
+
+void run(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a, void*) {
+  if (a.x.size() == 0) return;
+  const bool wide = a.y.dtype == DType::f32;
+  switch (a.x.dtype) {
+    case DType::f32: return launch<float, float>(plan, stream, a);
+    case DType::f16: return wide ? launch<float, half_t>(plan, stream, a) : launch<half_t, half_t>(plan, stream, a);
+    default: return wide ? launch<float, bfloat16_t>(plan, stream, a) : launch<bfloat16_t, bfloat16_t>(plan, stream, a);
+  }
+}
+
+}  // namespace
+
+const Implementation<SoftmaxArgs> softmax_portable{"portable", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops
