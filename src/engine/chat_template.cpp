@@ -53,14 +53,16 @@ ChatTemplate ChatTemplate::load(const GgufFile& file, const Tokenizer& tokenizer
     out.builtin_name_ = builtin.name;
     return out;
   }
-  throw Error(ErrorCode::unsupported, "chat template: '" + printable(file.path()) +
-                                          "' has none, and its vocabulary has the markers of no known chat format; only plain prompts work");
+  throw Error(ErrorCode::unsupported,
+              "chat template: '" + printable(file.path()) +
+                  "' has none, and its vocabulary has the markers of no known chat format; only plain prompts work");
 }
 
 std::string ChatTemplate::render(std::span<const ChatMessage> messages, const ChatOptions& options) const {
   std::vector<Value> list;
   list.reserve(messages.size());
-  for (const ChatMessage& m : messages) list.push_back(Value::dict({{Value("role"), Value(m.role)}, {Value("content"), Value(m.content)}}));
+  for (const ChatMessage& m : messages)
+    list.push_back(Value::dict({{Value("role"), Value(m.role)}, {Value("content"), Value(m.content)}}));
   std::vector<std::pair<std::string, Value>> variables = {
       {"messages", Value::list(std::move(list))},
       {"add_generation_prompt", Value(options.add_generation_prompt)},
@@ -69,7 +71,8 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages, const Ch
       {"tools", Value::none()},
       {"documents", Value::none()},
   };
-  if (options.now.has_value()) variables.emplace_back("strftime_now", Value::callable({nullptr, "strftime_now", *options.now}));
+  if (options.now.has_value())
+    variables.emplace_back("strftime_now", Value::callable({nullptr, "strftime_now", *options.now}));
   return template_.render(variables);
 }
 

@@ -19,8 +19,8 @@ struct ChatMessage {
 };
 
 struct ChatOptions {
-  bool add_generation_prompt = true;   ///< end with the opening of the assistant's turn
-  std::optional<int64_t> now;          ///< seconds since 1970 for templates that print the date; absent: they print none
+  bool add_generation_prompt = true;  ///< end with the opening of the assistant's turn
+  std::optional<int64_t> now;         ///< seconds since 1970 for templates that print the date; absent: they print none
 };
 
 /// A parsed chat template with the texts of the model's BOS and EOS tokens. Rendering is const and thread-safe.

@@ -37,17 +37,17 @@ struct GgmlType {
 
 // Numbers, block lengths and block sizes of the ggml tensor types. Absent numbers were withdrawn from the format.
 constexpr GgmlType kGgmlTypes[] = {
-    {0, "F32", 1, 4, DType::f32},         {1, "F16", 1, 2, DType::f16},         {2, "Q4_0", 32, 18, DType::q4_0},
-    {3, "Q4_1", 32, 20, DType::none},     {6, "Q5_0", 32, 22, DType::q5_0},     {7, "Q5_1", 32, 24, DType::none},
-    {8, "Q8_0", 32, 34, DType::q8_0},     {9, "Q8_1", 32, 36, DType::none},     {10, "Q2_K", 256, 84, DType::none},
-    {11, "Q3_K", 256, 110, DType::none},  {12, "Q4_K", 256, 144, DType::q4_k},  {13, "Q5_K", 256, 176, DType::none},
-    {14, "Q6_K", 256, 210, DType::q6_k},  {15, "Q8_K", 256, 292, DType::none},  {16, "IQ2_XXS", 256, 66, DType::none},
-    {17, "IQ2_XS", 256, 74, DType::none}, {18, "IQ3_XXS", 256, 98, DType::none}, {19, "IQ1_S", 256, 50, DType::none},
-    {20, "IQ4_NL", 32, 18, DType::none},  {21, "IQ3_S", 256, 110, DType::none}, {22, "IQ2_S", 256, 82, DType::none},
-    {23, "IQ4_XS", 256, 136, DType::none}, {24, "I8", 1, 1, DType::none},        {25, "I16", 1, 2, DType::none},
-    {26, "I32", 1, 4, DType::none},       {27, "I64", 1, 8, DType::none},       {28, "F64", 1, 8, DType::none},
-    {29, "IQ1_M", 256, 56, DType::none},  {30, "BF16", 1, 2, DType::bf16},      {34, "TQ1_0", 256, 54, DType::none},
-    {35, "TQ2_0", 256, 66, DType::none},  {39, "MXFP4", 32, 17, DType::none},
+    {0, "F32", 1, 4, DType::f32},          {1, "F16", 1, 2, DType::f16},          {2, "Q4_0", 32, 18, DType::q4_0},
+    {3, "Q4_1", 32, 20, DType::none},      {6, "Q5_0", 32, 22, DType::q5_0},      {7, "Q5_1", 32, 24, DType::none},
+    {8, "Q8_0", 32, 34, DType::q8_0},      {9, "Q8_1", 32, 36, DType::none},      {10, "Q2_K", 256, 84, DType::none},
+    {11, "Q3_K", 256, 110, DType::none},   {12, "Q4_K", 256, 144, DType::q4_k},   {13, "Q5_K", 256, 176, DType::none},
+    {14, "Q6_K", 256, 210, DType::q6_k},   {15, "Q8_K", 256, 292, DType::none},   {16, "IQ2_XXS", 256, 66, DType::none},
+    {17, "IQ2_XS", 256, 74, DType::none},  {18, "IQ3_XXS", 256, 98, DType::none}, {19, "IQ1_S", 256, 50, DType::none},
+    {20, "IQ4_NL", 32, 18, DType::none},   {21, "IQ3_S", 256, 110, DType::none},  {22, "IQ2_S", 256, 82, DType::none},
+    {23, "IQ4_XS", 256, 136, DType::none}, {24, "I8", 1, 1, DType::none},         {25, "I16", 1, 2, DType::none},
+    {26, "I32", 1, 4, DType::none},        {27, "I64", 1, 8, DType::none},        {28, "F64", 1, 8, DType::none},
+    {29, "IQ1_M", 256, 56, DType::none},   {30, "BF16", 1, 2, DType::bf16},       {34, "TQ1_0", 256, 54, DType::none},
+    {35, "TQ2_0", 256, 66, DType::none},   {39, "MXFP4", 32, 17, DType::none},
 };
 
 constexpr bool block_sizes_agree() {
@@ -166,7 +166,8 @@ std::string printable(std::string_view text, size_t max_bytes) {
     const size_t length = utf8_sequence(text, i);
     const auto c = static_cast<uint8_t>(text[i]);
     std::string piece;
-    if (length == 0 || c < 0x20 || c == 0x7f || (length == 2 && c == 0xC2 && static_cast<uint8_t>(text[i + 1]) < 0xA0)) {
+    if (length == 0 || c < 0x20 || c == 0x7f ||
+        (length == 2 && c == 0xC2 && static_cast<uint8_t>(text[i + 1]) < 0xA0)) {
       if (c == '\n') {
         piece = "\\n";
       } else if (c == '\t') {
@@ -228,8 +229,8 @@ struct GgufFile::Parser {
 
   const std::byte* take(uint64_t bytes, const std::string& part) {
     if (bytes > left()) {
-      file.fail(part + ": needs " + std::to_string(bytes) + " bytes at offset " + std::to_string(at) + ", but the file ends at " +
-                std::to_string(size));
+      file.fail(part + ": needs " + std::to_string(bytes) + " bytes at offset " + std::to_string(at) +
+                ", but the file ends at " + std::to_string(size));
     }
     const std::byte* p = base + at;
     at += bytes;
@@ -244,8 +245,8 @@ struct GgufFile::Parser {
   std::string_view read_string(const std::string& part, uint64_t limit) {
     const uint64_t length = read<uint64_t>(part);
     if (length > left() || length > limit) {
-      file.fail(part + ": string length " + std::to_string(length) + " at offset " + std::to_string(at - 8) + ", allowed are at most " +
-                std::to_string(std::min(limit, left())));
+      file.fail(part + ": string length " + std::to_string(length) + " at offset " + std::to_string(at - 8) +
+                ", allowed are at most " + std::to_string(std::min(limit, left())));
     }
     return {reinterpret_cast<const char*>(take(length, part)), static_cast<size_t>(length)};
   }
@@ -276,13 +277,14 @@ struct GgufFile::Parser {
 
   void read_array(GgufValue& v, const std::string& part) {
     v.element = read_type(part);
-    if (v.element == GgufType::array) file.fail(part + ": an array of arrays, allowed are arrays of scalars or strings");
+    if (v.element == GgufType::array)
+      file.fail(part + ": an array of arrays, allowed are arrays of scalars or strings");
     v.count = read<uint64_t>(part);
     // A string takes at least its 8-byte length, so this bounds the vector of views by twice what is left of the file.
     const uint64_t least = v.element == GgufType::string ? 8 : scalar_bytes(v.element);
     if (v.count > left() / least) {
-      file.fail(part + ": array of " + std::to_string(v.count) + " " + to_string(v.element) + ", but only " + std::to_string(left()) +
-                " bytes are left");
+      file.fail(part + ": array of " + std::to_string(v.count) + " " + to_string(v.element) + ", but only " +
+                std::to_string(left()) + " bytes are left");
     }
     if (v.element != GgufType::string) {
       v.raw = take(v.count * least, part);
@@ -295,8 +297,8 @@ struct GgufFile::Parser {
   void run() {
     const char magic[4] = {'G', 'G', 'U', 'F'};
     if (std::memcmp(take(4, "magic"), magic, 4) != 0) {
-      file.fail("not a GGUF file: it begins with " +
-                quoted(std::string_view(reinterpret_cast<const char*>(base), 4)) + ", not 'GGUF'");
+      file.fail("not a GGUF file: it begins with " + quoted(std::string_view(reinterpret_cast<const char*>(base), 4)) +
+                ", not 'GGUF'");
     }
     file.version_ = read<uint32_t>("version");
     if (file.version_ == 0x02000000u || file.version_ == 0x03000000u) {
@@ -327,7 +329,8 @@ struct GgufFile::Parser {
       entry.value = read_value("metadata " + quoted(entry.key));
       file.entries_.push_back(std::move(entry));
     }
-    file.entry_order_ = sorted(file.entries_, [](const GgufEntry& e) { return e.key; }, "metadata key");
+    file.entry_order_ = sorted(
+        file.entries_, [](const GgufEntry& e) { return e.key; }, "metadata key");
   }
 
   void read_alignment() {
@@ -335,8 +338,8 @@ struct GgufFile::Parser {
     if (v == nullptr) return;
     const uint64_t alignment = v->bits;
     if (v->type != GgufType::u32 || alignment == 0 || alignment > kMaxAlignment || !std::has_single_bit(alignment)) {
-      file.fail("general.alignment is " + (v->is_integer() ? std::to_string(v->as_i64()) : std::string()) + " (" + describe(*v) +
-                "), allowed is a u32 power of two from 1 to " + std::to_string(kMaxAlignment));
+      file.fail("general.alignment is " + (v->is_integer() ? std::to_string(v->as_i64()) : std::string()) + " (" +
+                describe(*v) + "), allowed is a u32 power of two from 1 to " + std::to_string(kMaxAlignment));
     }
     file.alignment_ = alignment;
   }
@@ -348,7 +351,8 @@ struct GgufFile::Parser {
     }
     file.tensors_.reserve(static_cast<size_t>(count));
     for (uint64_t i = 0; i < count; ++i) file.tensors_.push_back(read_tensor_info("tensor " + std::to_string(i)));
-    file.tensor_order_ = sorted(file.tensors_, [](const GgufTensor& t) { return t.name; }, "tensor name");
+    file.tensor_order_ = sorted(
+        file.tensors_, [](const GgufTensor& t) { return t.name; }, "tensor name");
   }
 
   GgufTensor read_tensor_info(const std::string& number) {
@@ -364,7 +368,8 @@ struct GgufFile::Parser {
     uint64_t elements = 1;
     for (uint32_t d = 0; d < rank; ++d) {
       const auto extent = read<uint64_t>(part);
-      if (extent == 0 || extent >= kMaxCount || __builtin_mul_overflow(elements, extent, &elements) || elements >= kMaxCount) {
+      if (extent == 0 || extent >= kMaxCount || __builtin_mul_overflow(elements, extent, &elements) ||
+          elements >= kMaxCount) {
         file.fail(part + ": dimension " + std::to_string(d) + " is " + std::to_string(extent) +
                   ", allowed are positive extents whose product is under 2^62");
       }
@@ -378,15 +383,16 @@ struct GgufFile::Parser {
     t.dtype = type->dtype;
     const auto row = static_cast<uint64_t>(t.extents[rank - 1]);
     if (row % type->block_elements != 0) {
-      file.fail(part + ": rows of " + std::to_string(row) + " elements of type " + type->name + ", allowed are multiples of " +
-                std::to_string(type->block_elements));
+      file.fail(part + ": rows of " + std::to_string(row) + " elements of type " + type->name +
+                ", allowed are multiples of " + std::to_string(type->block_elements));
     }
     if (__builtin_mul_overflow(elements / type->block_elements, uint64_t{type->block_bytes}, &t.bytes)) {
       file.fail(part + ": " + std::to_string(elements) + " elements of type " + type->name + " overflow 64 bits");
     }
     t.offset = read<uint64_t>(part);
     if (t.offset % file.alignment_ != 0) {
-      file.fail(part + ": offset " + std::to_string(t.offset) + " is not a multiple of the alignment " + std::to_string(file.alignment_));
+      file.fail(part + ": offset " + std::to_string(t.offset) + " is not a multiple of the alignment " +
+                std::to_string(file.alignment_));
     }
     return t;
   }
@@ -399,8 +405,8 @@ struct GgufFile::Parser {
     const uint64_t data_bytes = size - file.data_offset_;
     for (GgufTensor& t : file.tensors_) {
       if (t.bytes > data_bytes || t.offset > data_bytes - t.bytes) {
-        file.fail("tensor " + quoted(t.name) + ": " + std::to_string(t.bytes) + " bytes at offset " + std::to_string(t.offset) +
-                  ", but the data section holds " + std::to_string(data_bytes));
+        file.fail("tensor " + quoted(t.name) + ": " + std::to_string(t.bytes) + " bytes at offset " +
+                  std::to_string(t.offset) + ", but the data section holds " + std::to_string(data_bytes));
       }
       t.data = base + file.data_offset_ + t.offset;
     }
@@ -412,8 +418,8 @@ struct GgufFile::Parser {
       const GgufTensor& before = file.tensors_[order[i - 1]];
       const GgufTensor& t = file.tensors_[order[i]];
       if (t.offset < before.offset + before.bytes) {
-        file.fail("tensor " + quoted(t.name) + ": its data at offset " + std::to_string(t.offset) + " overlaps tensor " +
-                  quoted(before.name));
+        file.fail("tensor " + quoted(t.name) + ": its data at offset " + std::to_string(t.offset) +
+                  " overlaps tensor " + quoted(before.name));
       }
     }
   }
@@ -496,7 +502,9 @@ GgufFile& GgufFile::operator=(GgufFile&& other) noexcept {
   return *this;
 }
 
-void GgufFile::fail(const std::string& text) const { throw Error(ErrorCode::bad_file, "gguf: " + quoted(path_) + ": " + text); }
+void GgufFile::fail(const std::string& text) const {
+  throw Error(ErrorCode::bad_file, "gguf: " + quoted(path_) + ": " + text);
+}
 
 // --- metadata ---------------------------------------------------------------------------------------------------------
 
@@ -533,7 +541,8 @@ int64_t GgufFile::get_i64(std::string_view key) const {
 
 float GgufFile::get_f32(std::string_view key) const {
   const GgufValue& v = require(key);
-  if (!v.is_float() && !v.is_integer()) fail("metadata " + quoted(key) + " is " + describe(v) + ", allowed is a number");
+  if (!v.is_float() && !v.is_integer())
+    fail("metadata " + quoted(key) + " is " + describe(v) + ", allowed is a number");
   return static_cast<float>(v.as_f64());
 }
 
@@ -577,13 +586,15 @@ std::vector<int32_t> GgufFile::get_i32_array(std::string_view key) const {
 
 std::vector<float> GgufFile::get_f32_array(std::string_view key) const {
   const GgufValue& v = require(key);
-  if (v.type != GgufType::array || (v.element != GgufType::f32 && v.element != GgufType::f64 && !integer_type(v.element))) {
+  if (v.type != GgufType::array ||
+      (v.element != GgufType::f32 && v.element != GgufType::f64 && !integer_type(v.element))) {
     fail("metadata " + quoted(key) + " is " + describe(v) + ", allowed is an array of numbers");
   }
   const uint64_t step = scalar_bytes(v.element);
   std::vector<float> out(static_cast<size_t>(v.count));
   for (uint64_t i = 0; i < v.count; ++i) {
-    out[static_cast<size_t>(i)] = static_cast<float>(numeric_value(v.element, load_scalar_bits(v.element, v.raw + i * step)));
+    out[static_cast<size_t>(i)] =
+        static_cast<float>(numeric_value(v.element, load_scalar_bits(v.element, v.raw + i * step)));
   }
   return out;
 }
@@ -625,8 +636,9 @@ TensorView GgufFile::view(std::string_view name) const { return view(tensor(name
 
 TensorView GgufFile::view(const GgufTensor& t) const {
   if (t.dtype == DType::none) {
-    throw Error(ErrorCode::unsupported, "gguf: " + quoted(path_) + ": tensor " + quoted(t.name) + " has type " + t.type_name +
-                                            ", which is not supported; allowed are F32, F16, BF16, Q4_0, Q5_0, Q8_0, Q4_K, Q6_K");
+    throw Error(ErrorCode::unsupported,
+                "gguf: " + quoted(path_) + ": tensor " + quoted(t.name) + " has type " + t.type_name +
+                    ", which is not supported; allowed are F32, F16, BF16, Q4_0, Q5_0, Q8_0, Q4_K, Q6_K");
   }
   TensorView v;
   v.data = const_cast<std::byte*>(t.data);

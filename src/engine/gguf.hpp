@@ -40,12 +40,12 @@ const char* to_string(GgufType type);
 /// One metadata value: a scalar, a string, or an array of scalars or strings. Arrays of arrays are refused at open.
 struct GgufValue {
   GgufType type = GgufType::u8;
-  GgufType element = GgufType::u8;         ///< arrays: type of the elements
-  uint64_t count = 0;                      ///< arrays: number of elements
-  uint64_t bits = 0;                       ///< scalars: unsigned and bool zero-extended, signed sign-extended, f32/f64 raw bits
-  std::string_view text;                   ///< strings
-  const std::byte* raw = nullptr;          ///< arrays of scalars: packed little-endian elements, not aligned
-  std::vector<std::string_view> strings;   ///< arrays of strings
+  GgufType element = GgufType::u8;  ///< arrays: type of the elements
+  uint64_t count = 0;               ///< arrays: number of elements
+  uint64_t bits = 0;               ///< scalars: unsigned and bool zero-extended, signed sign-extended, f32/f64 raw bits
+  std::string_view text;           ///< strings
+  const std::byte* raw = nullptr;  ///< arrays of scalars: packed little-endian elements, not aligned
+  std::vector<std::string_view> strings;  ///< arrays of strings
 
   bool is_integer() const;
   bool is_float() const { return type == GgufType::f32 || type == GgufType::f64; }
@@ -61,14 +61,14 @@ struct GgufEntry {
 /// One tensor. `extents[0 .. rank)` are row-major (the last one is contiguous), the reverse of the file's order.
 struct GgufTensor {
   std::string_view name;
-  uint32_t ggml_type = 0;       ///< type number in the file
-  const char* type_name = "";   ///< "Q4_K", ...
-  DType dtype = DType::none;    ///< none: this type can be listed but not loaded
-  int rank = 0;                 ///< 1 to 4
+  uint32_t ggml_type = 0;      ///< type number in the file
+  const char* type_name = "";  ///< "Q4_K", ...
+  DType dtype = DType::none;   ///< none: this type can be listed but not loaded
+  int rank = 0;                ///< 1 to 4
   std::array<int64_t, 4> extents{};
   int64_t elements = 0;
   uint64_t bytes = 0;
-  uint64_t offset = 0;          ///< from the start of the data section; a multiple of the alignment
+  uint64_t offset = 0;  ///< from the start of the data section; a multiple of the alignment
   const std::byte* data = nullptr;
 };
 

@@ -1,8 +1,10 @@
 #include "engine/inspect.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -12,8 +14,8 @@ namespace monotile::engine {
 namespace {
 
 constexpr size_t kColumns = 80;
-constexpr size_t kFirstItems = 6;       // of an array
-constexpr size_t kMaxJsonText = 4096;   // of a string; chat templates are longer than anyone reads, but fit
+constexpr size_t kFirstItems = 6;      // of an array
+constexpr size_t kMaxJsonText = 4096;  // of a string; chat templates are longer than anyone reads, but fit
 
 struct Total {
   size_t tensors = 0;
@@ -31,10 +33,13 @@ std::map<std::string, Total> totals(const GgufFile& file) {
   return out;
 }
 
-std::string number(double d) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.9g", d);
-  return buffer;
+/// Shortest text that reads back as the same value of the type in the file.
+std::string number(const GgufValue& v) {
+  char buffer[64];
+  const auto end = v.type == GgufType::f32
+                       ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(v.as_f64())).ptr
+                       : std::to_chars(buffer, buffer + sizeof buffer, v.as_f64()).ptr;
+  return std::string(buffer, end);
 }
 
 /// "1.5 MiB"
@@ -86,13 +91,14 @@ GgufValue element(const GgufValue& array, size_t i) {
 std::string scalar_text(const GgufValue& v) {
   if (v.type == GgufType::boolean) return v.bits != 0 ? "true" : "false";
   if (v.type == GgufType::u64) return std::to_string(v.bits);
-  if (v.is_float()) return number(v.as_f64());
+  if (v.is_float()) return number(v);
   return std::to_string(v.as_i64());
 }
 
 /// Columns that a text takes, counting every code point as one.
 size_t columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 /// The longest beginning that fits, with "..." if something is cut off.
@@ -146,7 +152,10 @@ using Json = nlohmann::ordered_json;
 Json scalar_json(const GgufValue& v) {
   if (v.type == GgufType::boolean) return v.bits != 0;
   if (v.type == GgufType::u64) return v.bits;
-  if (v.is_float()) return std::isfinite(v.as_f64()) ? Json(v.as_f64()) : Json(number(v.as_f64()));
+  if (v.is_float()) {
+    const std::string text = number(v);  // through the text, so that 0.01f is written as 0.01
+    return std::isfinite(v.as_f64()) ? Json(std::strtod(text.c_str(), nullptr)) : Json(text);
+  }
   return v.as_i64();
 }
 
@@ -161,7 +170,8 @@ Json value_json(const GgufValue& v) {
     out["count"] = v.count;
     Json first = Json::array();
     for (size_t i = 0; i < std::min<size_t>(v.count, kFirstItems); ++i) {
-      first.push_back(v.element == GgufType::string ? Json(std::string(v.strings[i].substr(0, kMaxJsonText))) : scalar_json(element(v, i)));
+      first.push_back(v.element == GgufType::string ? Json(std::string(v.strings[i].substr(0, kMaxJsonText)))
+                                                    : scalar_json(element(v, i)));
     }
     out["first"] = std::move(first);
   } else {
@@ -176,8 +186,8 @@ std::string inspect_text(const GgufFile& file) {
   std::string out;
   const auto add = [&](const std::string& line) { out += fitted(line, kColumns) + "\n"; };
   add("file       " + printable(file.path(), 200));
-  add("format     GGUF v" + std::to_string(file.version()) + ", " + size_text(file.file_bytes()) + " (" + std::to_string(file.file_bytes()) +
-      " bytes), alignment " + std::to_string(file.alignment()));
+  add("format     GGUF v" + std::to_string(file.version()) + ", " + size_text(file.file_bytes()) + " (" +
+      std::to_string(file.file_bytes()) + " bytes), alignment " + std::to_string(file.alignment()));
   add("");
 
   add("metadata   " + std::to_string(file.metadata().size()) + " entries");
@@ -206,8 +216,8 @@ std::string inspect_text(const GgufFile& file) {
   bool unloadable = false;
   for (const GgufTensor& t : file.tensors()) unloadable = unloadable || t.dtype == DType::none;
   const auto line = [&](const std::string& name, const Total& t) {
-    add("  " + padded(name, 9) + right(std::to_string(t.tensors), 6) + " tensors" + right(std::to_string(t.elements), 16) + " elements" +
-        right(size_text(t.bytes), 12));
+    add("  " + padded(name, 9) + right(std::to_string(t.tensors), 6) + " tensors" +
+        right(std::to_string(t.elements), 16) + " elements" + right(size_text(t.bytes), 12));
     sum.tensors += t.tensors;
     sum.elements += t.elements;
     sum.bytes += t.bytes;

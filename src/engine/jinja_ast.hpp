@@ -41,8 +41,8 @@ enum class Op : uint8_t {
   compare,      // args[0] text[0] args[1] text[1] ...; one character per operator, see kCompare*
 };
 
-inline constexpr char kCompareEqual = '=', kCompareUnequal = '!', kCompareLess = '<', kCompareGreater = '>', kCompareLessEqual = 'l',
-                      kCompareGreaterEqual = 'g', kCompareIn = 'i', kCompareNotIn = 'n';
+inline constexpr char kCompareEqual = '=', kCompareUnequal = '!', kCompareLess = '<', kCompareGreater = '>',
+                      kCompareLessEqual = 'l', kCompareGreaterEqual = 'g', kCompareIn = 'i', kCompareNotIn = 'n';
 
 struct Expr {
   Op op = Op::constant;

@@ -17,9 +17,9 @@ namespace {
 // A long conversation takes about 1e5 steps. Bytes count too, which bounds both time and memory of a hostile template.
 constexpr int64_t kMaxSteps = 5'000'000;
 constexpr int64_t kBytesPerStep = 64;
-constexpr size_t kMaxBytes = size_t{64} << 20;   // of one text
-constexpr size_t kMaxItems = size_t{1} << 20;    // of one list
-constexpr int kMaxRecursion = 200;               // of evaluation: expressions, blocks and macros together
+constexpr size_t kMaxBytes = size_t{64} << 20;  // of one text
+constexpr size_t kMaxItems = size_t{1} << 20;   // of one list
+constexpr int kMaxRecursion = 200;              // of evaluation: expressions, blocks and macros together
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
@@ -44,8 +44,9 @@ std::string title(std::string_view s, bool words) {
   std::string out(s);
   bool start = true;
   for (char& c : out) {
-    const bool joins = words ? (c != ' ' && (c < '\t' || c > '\r') && c != '-' && c != '(' && c != '[' && c != '{' && c != '<')
-                             : (letter(c) || (static_cast<unsigned char>(c) & 0x80) != 0);
+    const bool joins =
+        words ? (c != ' ' && (c < '\t' || c > '\r') && c != '-' && c != '(' && c != '[' && c != '{' && c != '<')
+              : (letter(c) || (static_cast<unsigned char>(c) & 0x80) != 0);
     c = start ? upper(c) : lower(c);
     start = !joins;
   }
@@ -59,7 +60,9 @@ std::string real_text(double d) {
   char buffer[64];
   const double magnitude = std::fabs(d);
   const bool scientific = d != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, d, scientific ? std::chars_format::scientific : std::chars_format::fixed).ptr;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, d,
+                                 scientific ? std::chars_format::scientific : std::chars_format::fixed)
+                       .ptr;
   std::string out(buffer, end);
   if (!scientific && out.find('.') == std::string::npos) out += ".0";
   return out;
@@ -94,22 +97,28 @@ class Evaluator {
   // --- limits ---------------------------------------------------------------------------------------------------------
   void charge(size_t amount, int line) {
     steps_ += 1 + static_cast<int64_t>(amount) / kBytesPerStep;
-    if (steps_ > kMaxSteps) fail(ErrorCode::bad_file, line, "the template takes more than " + std::to_string(kMaxSteps) + " steps");
+    if (steps_ > kMaxSteps)
+      fail(ErrorCode::bad_file, line, "the template takes more than " + std::to_string(kMaxSteps) + " steps");
   }
 
   void check_bytes(size_t bytes, int line) {
-    if (bytes > kMaxBytes) fail(ErrorCode::bad_file, line, "a text of " + std::to_string(bytes) + " bytes, allowed are at most " + std::to_string(kMaxBytes));
+    if (bytes > kMaxBytes)
+      fail(ErrorCode::bad_file, line,
+           "a text of " + std::to_string(bytes) + " bytes, allowed are at most " + std::to_string(kMaxBytes));
     charge(bytes, line);
   }
 
   void check_items(size_t items, int line) {
-    if (items > kMaxItems) fail(ErrorCode::bad_file, line, "a list of " + std::to_string(items) + " items, allowed are at most " + std::to_string(kMaxItems));
+    if (items > kMaxItems)
+      fail(ErrorCode::bad_file, line,
+           "a list of " + std::to_string(items) + " items, allowed are at most " + std::to_string(kMaxItems));
     charge(items * sizeof(Value), line);
   }
 
   struct Recursion {
     Recursion(Evaluator& e, int line) : e_(e) {
-      if (e_.recursion_ >= kMaxRecursion) fail(ErrorCode::bad_file, line, "evaluation nests deeper than " + std::to_string(kMaxRecursion));
+      if (e_.recursion_ >= kMaxRecursion)
+        fail(ErrorCode::bad_file, line, "evaluation nests deeper than " + std::to_string(kMaxRecursion));
       ++e_.recursion_;
     }
     ~Recursion() { --e_.recursion_; }
@@ -191,9 +200,11 @@ class Evaluator {
     if (!s.text.empty()) {
       const Value* object = find(s.targets[0], s.line);
       if (object == nullptr || !object->is(Kind::name_space)) {
-        fail(ErrorCode::invalid_argument, s.line, "'" + s.targets[0] + "' is no namespace, so '" + s.text + "' cannot be set");
+        fail(ErrorCode::invalid_argument, s.line,
+             "'" + s.targets[0] + "' is no namespace, so '" + s.text + "' cannot be set");
       }
-      if (value.holds_namespace()) fail(ErrorCode::unsupported, s.line, "a namespace inside a namespace is not supported");
+      if (value.holds_namespace())
+        fail(ErrorCode::unsupported, s.line, "a namespace inside a namespace is not supported");
       auto& items = object->name_space().items;
       charge(items.size() * 8, s.line);
       if (Value* v = find_in(items, s.text)) {
@@ -415,7 +426,8 @@ class Evaluator {
         auto items = v.dict().items;
         check_items(items.size(), line);
         if (style.sorted) {
-          std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) { return less(a.first, b.first, line); });
+          std::stable_sort(items.begin(), items.end(),
+                           [&](const auto& a, const auto& b) { return less(a.first, b.first, line); });
         }
         out += '{';
         for (size_t i = 0; i < items.size(); ++i) {
@@ -461,9 +473,7 @@ class Evaluator {
   std::vector<Value> items(const Value& v, int line) {
     std::vector<Value> out;
     switch (v.kind()) {
-      case Kind::list:
-        check_items(v.list().items.size(), line);
-        return v.list().items;
+      case Kind::list: check_items(v.list().items.size(), line); return v.list().items;
       case Kind::dict:
         check_items(v.dict().items.size(), line);
         for (const auto& [key, value] : v.dict().items) out.push_back(key);
@@ -530,7 +540,8 @@ class Evaluator {
   bool contains(const Value& container, const Value& item, int line) {
     switch (container.kind()) {
       case Kind::string:
-        if (!item.is(Kind::string)) fail(ErrorCode::invalid_argument, line, "'in' of " + describe(item) + " and a string");
+        if (!item.is(Kind::string))
+          fail(ErrorCode::invalid_argument, line, "'in' of " + describe(item) + " and a string");
         charge(container.string().size(), line);
         return container.string().find(item.string()) != std::string::npos;
       case Kind::list:
@@ -558,7 +569,9 @@ class Evaluator {
   Value length(const Value& v, int line) {
     switch (v.kind()) {
       case Kind::undefined: return Value(0);
-      case Kind::string: charge(v.string().size(), line); return Value(static_cast<int64_t>(count_characters(v.string())));
+      case Kind::string:
+        charge(v.string().size(), line);
+        return Value(static_cast<int64_t>(count_characters(v.string())));
       case Kind::list: return Value(static_cast<int64_t>(v.list().items.size()));
       case Kind::dict: return Value(static_cast<int64_t>(v.dict().items.size()));
       default: fail(ErrorCode::invalid_argument, line, "length of " + describe(v));
@@ -566,12 +579,14 @@ class Evaluator {
   }
 
   const std::string& need_string(const Value& v, const char* what, int line) {
-    if (!v.is(Kind::string)) fail(ErrorCode::invalid_argument, line, std::string(what) + " needs a string, not " + describe(v));
+    if (!v.is(Kind::string))
+      fail(ErrorCode::invalid_argument, line, std::string(what) + " needs a string, not " + describe(v));
     return v.string();
   }
 
   int64_t need_integer(const Value& v, const char* what, int line) {
-    if (!v.is_whole()) fail(ErrorCode::invalid_argument, line, std::string(what) + " needs an integer, not " + describe(v));
+    if (!v.is_whole())
+      fail(ErrorCode::invalid_argument, line, std::string(what) + " needs an integer, not " + describe(v));
     return v.whole();
   }
 
@@ -668,7 +683,8 @@ class Evaluator {
 
   Value attribute(const Value& object, const std::string& key, int line) {
     switch (object.kind()) {
-      case Kind::undefined: fail(ErrorCode::invalid_argument, line, describe(object) + ", so it has no '" + printable(key) + "'");
+      case Kind::undefined:
+        fail(ErrorCode::invalid_argument, line, describe(object) + ", so it has no '" + printable(key) + "'");
       case Kind::dict: {
         const Value* v = look_up(object, Value(key), line);
         return v != nullptr ? *v : Value::undefined(key);
@@ -684,7 +700,8 @@ class Evaluator {
   Value index(const Expr& e) {
     const Value object = evaluate(*e.args[0]);
     const Value key = evaluate(*e.args[1]);
-    if (object.is(Kind::undefined)) fail(ErrorCode::invalid_argument, e.line, describe(object) + ", so it cannot be indexed");
+    if (object.is(Kind::undefined))
+      fail(ErrorCode::invalid_argument, e.line, describe(object) + ", so it cannot be indexed");
     if (object.is(Kind::dict)) {
       const Value* v = look_up(object, key, e.line);
       return v != nullptr ? *v : Value::undefined(text(key, e.line));
@@ -786,11 +803,13 @@ class Evaluator {
       return repeat(a.is(Kind::string) ? a.string() : b.string(), a.is(Kind::string) ? b.whole() : a.whole(), e.line);
     }
     if (!a.is_number() || !b.is_number()) {
-      static constexpr std::pair<Op, const char*> kSigns[] = {{Op::add, "+"}, {Op::subtract, "-"}, {Op::multiply, "*"}, {Op::divide, "/"},
-                                                              {Op::floor_divide, "//"}, {Op::modulo, "%"}, {Op::power, "**"}};
+      static constexpr std::pair<Op, const char*> kSigns[] = {
+          {Op::add, "+"},           {Op::subtract, "-"}, {Op::multiply, "*"}, {Op::divide, "/"},
+          {Op::floor_divide, "//"}, {Op::modulo, "%"},   {Op::power, "**"}};
       const char* sign = "?";
       for (const auto& [op, text] : kSigns) sign = op == e.op ? text : sign;
-      fail(ErrorCode::invalid_argument, e.line, std::string("'") + sign + "' of " + describe(a) + " and " + describe(b));
+      fail(ErrorCode::invalid_argument, e.line,
+           std::string("'") + sign + "' of " + describe(a) + " and " + describe(b));
     }
     if (a.is_whole() && b.is_whole() && e.op != Op::divide && !(e.op == Op::power && b.whole() < 0)) {
       return Value(integer_arithmetic(e, a.whole(), b.whole()));
@@ -884,24 +903,28 @@ class Evaluator {
   Value invoke(const Value& function, const std::string& name, Arguments a, int line) {
     if (!function.is(Kind::callable)) {
       fail(function.is(Kind::undefined) ? ErrorCode::unsupported : ErrorCode::invalid_argument, line,
-           "function '" + printable(name) + "' is not known; allowed are macros, raise_exception, namespace, range, dict" +
+           "function '" + printable(name) +
+               "' is not known; allowed are macros, raise_exception, namespace, range, dict" +
                (function.is(Kind::undefined) ? "" : std::string(" (it is ") + type_name(function) + ")"));
     }
     const Callable& c = function.callable();
     if (c.macro != nullptr) return call_macro(*c.macro, std::move(a), line);
-    if (c.function == "raise_exception") fail(ErrorCode::invalid_argument, line, printable(text(argument(a, 0, "message"), line), 400));
+    if (c.function == "raise_exception")
+      fail(ErrorCode::invalid_argument, line, printable(text(argument(a, 0, "message"), line), 400));
     if (c.function == "range") return range(a, line);
     if (c.function == "strftime_now") return strftime_now(a, c.argument, line);
     std::vector<std::pair<Value, Value>> items;
     if (!a.positional.empty()) {
-      if (!a.positional[0].is(Kind::dict)) fail(ErrorCode::unsupported, line, c.function + "() of " + describe(a.positional[0]));
+      if (!a.positional[0].is(Kind::dict))
+        fail(ErrorCode::unsupported, line, c.function + "() of " + describe(a.positional[0]));
       items = a.positional[0].dict().items;
     }
     for (auto& [key, value] : a.named) put(items, Value(key), std::move(value), line);
     if (c.function == "dict") return Value::dict(std::move(items));
     Variables variables;
     for (auto& [key, value] : items) {
-      if (value.holds_namespace()) fail(ErrorCode::unsupported, line, "a namespace inside a namespace is not supported");
+      if (value.holds_namespace())
+        fail(ErrorCode::unsupported, line, "a namespace inside a namespace is not supported");
       variables.emplace_back(text(key, line), std::move(value));
     }
     return Value::name_space(std::move(variables));
@@ -909,8 +932,9 @@ class Evaluator {
 
   Value call_macro(const Stmt& macro, Arguments a, int line) {
     if (a.positional.size() > macro.targets.size()) {
-      fail(ErrorCode::invalid_argument, line, "macro '" + macro.text + "' takes " + std::to_string(macro.targets.size()) + " arguments, given are " +
-                                                  std::to_string(a.positional.size()));
+      fail(ErrorCode::invalid_argument, line,
+           "macro '" + macro.text + "' takes " + std::to_string(macro.targets.size()) + " arguments, given are " +
+               std::to_string(a.positional.size()));
     }
     const ScopeGuard guard(scopes_);
     scopes_.back().closed = true;
@@ -925,7 +949,8 @@ class Evaluator {
   }
 
   Value range(const Arguments& a, int line) {
-    if (a.positional.empty() || a.positional.size() > 3) fail(ErrorCode::invalid_argument, line, "range() takes 1 to 3 integers");
+    if (a.positional.empty() || a.positional.size() > 3)
+      fail(ErrorCode::invalid_argument, line, "range() takes 1 to 3 integers");
     int64_t begin = 0, end = need_integer(a.positional[0], "range()", line), step = 1;
     if (a.positional.size() > 1) begin = std::exchange(end, need_integer(a.positional[1], "range()", line));
     if (a.positional.size() > 2) step = need_integer(a.positional[2], "range()", line);
@@ -950,8 +975,10 @@ class Evaluator {
   }
 
   [[noreturn]] static void unknown_method(const Value& object, const std::string& name, int line) {
-    if (object.is(Kind::undefined)) fail(ErrorCode::invalid_argument, line, describe(object) + ", so it has no method '" + printable(name) + "'");
-    fail(ErrorCode::unsupported, line, "method '" + printable(name) + "' of " + type_name(object) + " is not supported");
+    if (object.is(Kind::undefined))
+      fail(ErrorCode::invalid_argument, line, describe(object) + ", so it has no method '" + printable(name) + "'");
+    fail(ErrorCode::unsupported, line,
+         "method '" + printable(name) + "' of " + type_name(object) + " is not supported");
   }
 
   Value method(const Value& object, const std::string& name, const Arguments& a, int line) {
@@ -995,7 +1022,8 @@ class Evaluator {
     charge(s.size(), line);
     for (const auto& [key, value] : a.named) {
       if (key != "sep" && key != "maxsplit" && key != "count") {
-        fail(ErrorCode::unsupported, line, "method '" + printable(name) + "' with argument '" + printable(key) + "' is not supported");
+        fail(ErrorCode::unsupported, line,
+             "method '" + printable(name) + "' with argument '" + printable(key) + "' is not supported");
       }
     }
     const Value first = argument(a, 0, "");
@@ -1013,7 +1041,8 @@ class Evaluator {
     if (name == "split" || name == "rsplit") return split(s, a, name == "rsplit", line);
     if (name == "splitlines") return split_lines(s, line);
     if (name == "replace") {
-      return replace(s, need_string(first, "replace()", line), need_string(argument(a, 1, "new"), "replace()", line), argument(a, 2, "count"), line);
+      return replace(s, need_string(first, "replace()", line), need_string(argument(a, 1, "new"), "replace()", line),
+                     argument(a, 2, "count"), line);
     }
     if (name == "removeprefix" || name == "removesuffix") {
       const std::string& part = need_string(first, "removeprefix()", line);
@@ -1025,7 +1054,8 @@ class Evaluator {
       const std::string& part = need_string(first, "find()", line);
       if (name == "count") return Value(count(s, part));
       const size_t at = name == "rfind" ? s.rfind(part) : s.find(part);
-      if (at == std::string::npos && name == "index") fail(ErrorCode::invalid_argument, line, "index() of a text that is not there");
+      if (at == std::string::npos && name == "index")
+        fail(ErrorCode::invalid_argument, line, "index() of a text that is not there");
       if (at == std::string::npos) return Value(-1);
       return Value(static_cast<int64_t>(count_characters(std::string_view(s).substr(0, at))));
     }
@@ -1060,14 +1090,17 @@ class Evaluator {
     int64_t limit = limit_value.is(Kind::undefined) ? -1 : need_integer(limit_value, "split()", line);
     std::vector<Value> out;
     if (separator.is(Kind::undefined) || separator.is(Kind::none)) {
-      if (from_right && limit >= 0) fail(ErrorCode::unsupported, line, "rsplit() at white space with a limit is not supported");
+      if (from_right && limit >= 0)
+        fail(ErrorCode::unsupported, line, "rsplit() at white space with a limit is not supported");
       for (std::string_view rest = strip(s, true, false); !rest.empty();) {
         if (limit-- == 0) {
           out.push_back(Value(rest));
           break;
         }
         size_t end = 0;
-        while (end < rest.size() && strip(rest.substr(end, 4), true, false).size() == std::min<size_t>(4, rest.size() - end)) ++end;
+        while (end < rest.size() &&
+               strip(rest.substr(end, 4), true, false).size() == std::min<size_t>(4, rest.size() - end))
+          ++end;
         out.push_back(Value(rest.substr(0, end)));
         rest = strip(rest.substr(end), true, false);
       }
@@ -1182,7 +1215,8 @@ class Evaluator {
     if (name == "ge") return less(other, v, line) || equal(v, other, line);
     fail(ErrorCode::unsupported, line,
          "test '" + printable(name) +
-             "' is not supported; allowed are defined, undefined, none, string, number, integer, float, boolean, true, false, "
+             "' is not supported; allowed are defined, undefined, none, string, number, integer, float, boolean, true, "
+             "false, "
              "mapping, iterable, sequence, callable, odd, even, lower, upper, divisibleby, eq, ne, lt, gt, le, ge, in");
   }
 
@@ -1195,11 +1229,13 @@ class Evaluator {
   Value filter(const std::string& name, const Value& v, const Arguments& a, int line) {
     const Recursion recursion(*this, line);  // map() may name itself
     for (const auto& [key, value] : a.named) {
-      static constexpr std::string_view kNames[] = {"default_value", "boolean", "chars", "d", "attribute", "ensure_ascii", "indent", "separators",
-                                                    "sort_keys", "old", "new", "count", "case_sensitive", "by", "reverse", "default", "width",
-                                                    "first", "blank"};
+      static constexpr std::string_view kNames[] = {
+          "default_value", "boolean",   "chars", "d",     "attribute", "ensure_ascii",   "indent",
+          "separators",    "sort_keys", "old",   "new",   "count",     "case_sensitive", "by",
+          "reverse",       "default",   "width", "first", "blank"};
       if (std::find(std::begin(kNames), std::end(kNames), key) == std::end(kNames)) {
-        fail(ErrorCode::unsupported, line, "filter '" + printable(name) + "' with argument '" + printable(key) + "' is not supported");
+        fail(ErrorCode::unsupported, line,
+             "filter '" + printable(name) + "' with argument '" + printable(key) + "' is not supported");
       }
     }
     const Value first = argument(a, 0, "");
@@ -1229,8 +1265,8 @@ class Evaluator {
     }
     if (name == "tojson") return to_json(v, a, line);
     if (name == "replace") {
-      return replace(text(v, line), need_string(argument(a, 0, "old"), "replace", line), need_string(argument(a, 1, "new"), "replace", line),
-                     argument(a, 2, "count"), line);
+      return replace(text(v, line), need_string(argument(a, 0, "old"), "replace", line),
+                     need_string(argument(a, 1, "new"), "replace", line), argument(a, 2, "count"), line);
     }
     if (name == "first" || name == "last") {
       const std::vector<Value> all = items(v, line);
@@ -1270,8 +1306,10 @@ class Evaluator {
     if (name == "min" || name == "max" || name == "sum") return fold(name, v, line);
     fail(ErrorCode::unsupported, line,
          "filter '" + printable(name) +
-             "' is not supported; allowed are abs, capitalize, count, default, dictsort, first, float, indent, int, items, join, last, length, "
-             "list, lower, map, max, min, reject, rejectattr, replace, reverse, safe, select, selectattr, sort, string, sum, title, tojson, trim, "
+             "' is not supported; allowed are abs, capitalize, count, default, dictsort, first, float, indent, int, "
+             "items, join, last, length, "
+             "list, lower, map, max, min, reject, rejectattr, replace, reverse, safe, select, selectattr, sort, "
+             "string, sum, title, tojson, trim, "
              "unique, upper");
   }
 
@@ -1305,16 +1343,18 @@ class Evaluator {
     std::vector<Value> pairs = entries(v, line).list().items;
     const Value by = argument(a, 1, "by");
     const size_t part = by.is(Kind::string) && by.string() == "value" ? 1 : 0;
-    sort_by(pairs, [&](const Value& pair) { return pair.list().items[part]; }, argument(a, 0, "case_sensitive").truthy(),
-            argument(a, 2, "reverse").truthy(), line);
+    sort_by(
+        pairs, [&](const Value& pair) { return pair.list().items[part]; }, argument(a, 0, "case_sensitive").truthy(),
+        argument(a, 2, "reverse").truthy(), line);
     return make_list(std::move(pairs), line);
   }
 
   Value sort(const Value& v, const Arguments& a, int line) {
     std::vector<Value> out = items(v, line);
     const Value key = argument(a, 2, "attribute");
-    sort_by(out, [&](const Value& item) { return key.is(Kind::string) ? path(item, key.string(), line) : item; },
-            argument(a, 1, "case_sensitive").truthy(), argument(a, 0, "reverse").truthy(), line);
+    sort_by(
+        out, [&](const Value& item) { return key.is(Kind::string) ? path(item, key.string(), line) : item; },
+        argument(a, 1, "case_sensitive").truthy(), argument(a, 0, "reverse").truthy(), line);
     return make_list(std::move(out), line);
   }
 
@@ -1370,8 +1410,10 @@ class Evaluator {
 
   Value indent(const Value& v, const Arguments& a, int line) {
     const Value width = argument(a, 0, "width");
-    const std::string prefix = width.is(Kind::string) ? width.string()
-                                                      : std::string(static_cast<size_t>(width.is_whole() ? std::clamp<int64_t>(width.whole(), 0, 256) : 4), ' ');
+    const std::string prefix =
+        width.is(Kind::string)
+            ? width.string()
+            : std::string(static_cast<size_t>(width.is_whole() ? std::clamp<int64_t>(width.whole(), 0, 256) : 4), ' ');
     const bool first = argument(a, 1, "first").truthy(), blank = argument(a, 2, "blank").truthy();
     const std::string s = text(v, line);
     std::string out;

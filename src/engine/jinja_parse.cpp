@@ -15,11 +15,23 @@ void fail(ErrorCode code, int line, const std::string& text) {
 namespace {
 
 constexpr size_t kMaxSource = size_t{1} << 20;
-constexpr int kMaxExprDepth = 120;     // of the tree, hence of the evaluator's recursion
-constexpr int kMaxParseNesting = 60;   // brackets in brackets: each costs a dozen parser frames
+constexpr int kMaxExprDepth = 120;    // of the tree, hence of the evaluator's recursion
+constexpr int kMaxParseNesting = 60;  // brackets in brackets: each costs a dozen parser frames
 constexpr int kMaxBlockNesting = 40;
 
-enum class TokenKind : uint8_t { text, output_begin, output_end, block_begin, block_end, name, string, integer, real, op, end };
+enum class TokenKind : uint8_t {
+  text,
+  output_begin,
+  output_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  real,
+  op,
+  end
+};
 
 struct Token {
   TokenKind kind;
@@ -54,6 +66,7 @@ class Lexer {
       const size_t tag = find_tag(at_);
       if (tag == std::string::npos) {
         add_text(source_.substr(at_));
+        count_lines(at_, source_.size());
         break;
       }
       const char kind = source_[tag + 1];
@@ -115,7 +128,8 @@ class Lexer {
   }
 
   void count_lines(size_t begin, size_t end) {
-    line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(begin), source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+    line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(begin),
+                                         source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
   }
 
   void skip_space() {
@@ -301,7 +315,8 @@ class Lexer {
       case 'u':
       case 'U': {
         const uint32_t code = hex(c == 'u' ? 4 : 8);
-        if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) fail(ErrorCode::bad_file, line_, "escape of no character in a string");
+        if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
+          fail(ErrorCode::bad_file, line_, "escape of no character in a string");
         append_utf8(code, text);
         return;
       }
@@ -335,7 +350,8 @@ class Lexer {
     }
     if (c == '(' || c == '[' || c == '{') brackets += c == '(' ? ')' : c == '[' ? ']' : '}';
     if (c == ')' || c == ']' || c == '}') {
-      if (brackets.empty() || brackets.back() != c) fail(ErrorCode::bad_file, line_, std::string("unexpected '") + c + "'");
+      if (brackets.empty() || brackets.back() != c)
+        fail(ErrorCode::bad_file, line_, std::string("unexpected '") + c + "'");
       brackets.pop_back();
     }
     tokens_.push_back({TokenKind::op, line_, std::string(1, c)});
@@ -393,7 +409,9 @@ class Parser {
     }
   }
 
-  [[noreturn]] void unexpected(const std::string& wanted) const { fail(ErrorCode::bad_file, line(), found() + ", expected " + wanted); }
+  [[noreturn]] void unexpected(const std::string& wanted) const {
+    fail(ErrorCode::bad_file, line(), found() + ", expected " + wanted);
+  }
 
   void expect_op(std::string_view text) {
     if (!accept_op(text)) unexpected("'" + std::string(text) + "'");
@@ -491,7 +509,8 @@ class Parser {
       expect_block_end();
     } else {
       fail(ErrorCode::unsupported, s.line,
-           "statement '" + printable(word) + "' is not supported; allowed are for, if, set, macro, break, continue, raw, generation");
+           "statement '" + printable(word) +
+               "' is not supported; allowed are for, if, set, macro, break, continue, raw, generation");
     }
     return s;
   }
@@ -663,8 +682,8 @@ class Parser {
 
   char comparison_operator() const {
     static constexpr std::pair<std::string_view, char> kOperators[] = {
-        {"==", kCompareEqual},   {"!=", kCompareUnequal},      {"<", kCompareLess},
-        {">", kCompareGreater},  {"<=", kCompareLessEqual},    {">=", kCompareGreaterEqual},
+        {"==", kCompareEqual},  {"!=", kCompareUnequal},   {"<", kCompareLess},
+        {">", kCompareGreater}, {"<=", kCompareLessEqual}, {">=", kCompareGreaterEqual},
     };
     for (const auto& [text, code] : kOperators) {
       if (is_op(text)) return code;
@@ -958,7 +977,8 @@ class Parser {
 
 Block parse(std::string_view source) {
   if (source.size() > kMaxSource) {
-    throw Error(ErrorCode::bad_file, "chat template: " + std::to_string(source.size()) + " bytes, allowed are at most " + std::to_string(kMaxSource));
+    throw Error(ErrorCode::bad_file, "chat template: " + std::to_string(source.size()) +
+                                         " bytes, allowed are at most " + std::to_string(kMaxSource));
   }
   return Parser(Lexer(source).run()).run();
 }

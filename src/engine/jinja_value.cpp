@@ -27,7 +27,8 @@ int child_depth(const Container& items, int (*depth)(const typename Container::v
   int most = 0;
   for (const auto& item : items) most = std::max(most, depth(item));
   if (most + 1 > Value::kMaxDepth) {
-    throw Error(ErrorCode::invalid_argument, "chat template: lists and dicts nest deeper than " + std::to_string(Value::kMaxDepth));
+    throw Error(ErrorCode::invalid_argument,
+                "chat template: lists and dicts nest deeper than " + std::to_string(Value::kMaxDepth));
   }
   return most + 1;
 }
@@ -35,8 +36,8 @@ int child_depth(const Container& items, int (*depth)(const typename Container::v
 /// Python's str.isspace() for one character.
 bool is_space(uint32_t c) {
   if (c < 0x80) return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-         c == 0x205F || c == 0x3000;
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+         c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 template <class Predicate>
@@ -70,11 +71,14 @@ Value Value::undefined(std::string name) {
   return v;
 }
 
-std::string Value::undefined_name() const { return kind_ == Kind::undefined && data_ != nullptr ? string() : std::string(); }
+std::string Value::undefined_name() const {
+  return kind_ == Kind::undefined && data_ != nullptr ? string() : std::string();
+}
 
 Value Value::list(std::vector<Value> items) {
   auto data = std::make_shared<List>();
-  data->depth = child_depth(items, +[](const Value& v) { return v.depth(); });
+  data->depth = child_depth(
+      items, +[](const Value& v) { return v.depth(); });
   data->holds_namespace = std::any_of(items.begin(), items.end(), [](const Value& v) { return v.holds_namespace(); });
   data->items = std::move(items);
   Value v;
@@ -85,8 +89,10 @@ Value Value::list(std::vector<Value> items) {
 
 Value Value::dict(std::vector<std::pair<Value, Value>> items) {
   auto data = std::make_shared<Dict>();
-  data->depth = child_depth(items, +[](const std::pair<Value, Value>& p) { return std::max(p.first.depth(), p.second.depth()); });
-  data->holds_namespace = std::any_of(items.begin(), items.end(), [](const auto& p) { return p.second.holds_namespace(); });
+  data->depth = child_depth(
+      items, +[](const std::pair<Value, Value>& p) { return std::max(p.first.depth(), p.second.depth()); });
+  data->holds_namespace =
+      std::any_of(items.begin(), items.end(), [](const auto& p) { return p.second.holds_namespace(); });
   data->items = std::move(items);
   Value v;
   v.kind_ = Kind::dict;

@@ -46,15 +46,15 @@ class Value {
  public:
   static constexpr int kMaxDepth = 32;
 
-  Value() = default;  ///< undefined
-  Value(bool b) : kind_(Kind::boolean) { scalar_.b = b; }                      // NOLINT: values convert freely
-  Value(int64_t i) : kind_(Kind::integer) { scalar_.i = i; }                   // NOLINT
-  Value(int i) : Value(static_cast<int64_t>(i)) {}                             // NOLINT
-  Value(double d) : kind_(Kind::real) { scalar_.d = d; }                       // NOLINT
-  Value(std::string s)                                                         // NOLINT
+  Value() = default;                                          ///< undefined
+  Value(bool b) : kind_(Kind::boolean) { scalar_.b = b; }     // NOLINT: values convert freely
+  Value(int64_t i) : kind_(Kind::integer) { scalar_.i = i; }  // NOLINT
+  Value(int i) : Value(static_cast<int64_t>(i)) {}            // NOLINT
+  Value(double d) : kind_(Kind::real) { scalar_.d = d; }      // NOLINT
+  Value(std::string s)                                        // NOLINT
       : kind_(Kind::string), data_(std::make_shared<const std::string>(std::move(s))) {}
-  Value(std::string_view s) : Value(std::string(s)) {}                         // NOLINT
-  Value(const char* s) : Value(std::string(s)) {}                              // NOLINT
+  Value(std::string_view s) : Value(std::string(s)) {}  // NOLINT
+  Value(const char* s) : Value(std::string(s)) {}       // NOLINT
 
   static Value none();
   /// Undefined, remembering the expression that gave it for error messages.

@@ -20,7 +20,8 @@ constexpr size_t kMaxAddedTokenBytes = 1024;  // keeps the scan for added tokens
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
 // Tokens that end a turn or a text in known model families, for files whose metadata names only one of them.
-constexpr std::string_view kEndOfTurn[] = {"<end_of_turn>", "<|eot_id|>", "<|im_end|>", "<|end|>", "<EOT>", "<|eom_id|>"};
+constexpr std::string_view kEndOfTurn[] = {"<end_of_turn>", "<|eot_id|>", "<|im_end|>",
+                                           "<|end|>",       "<EOT>",      "<|eom_id|>"};
 constexpr std::string_view kEndOfText[] = {"<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>"};
 
 [[noreturn]] void bad_file(const GgufFile& file, const std::string& text) {
@@ -70,9 +71,7 @@ int byte_token_value(std::string_view text) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-bool can_merge(TokenType t) {
-  return t != TokenType::control && t != TokenType::unknown && t != TokenType::byte;
-}
+bool can_merge(TokenType t) { return t != TokenType::control && t != TokenType::unknown && t != TokenType::byte; }
 
 }  // namespace
 
@@ -97,7 +96,8 @@ struct Tokenizer::Loader {
   void read_texts() {
     const auto tokens = file.get_string_array("tokenizer.ggml.tokens");
     if (tokens.empty() || tokens.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-      bad_file(file, "tokenizer.ggml.tokens has " + std::to_string(tokens.size()) + " entries, allowed are 1 to 2^31 - 1");
+      bad_file(file,
+               "tokenizer.ggml.tokens has " + std::to_string(tokens.size()) + " entries, allowed are 1 to 2^31 - 1");
     }
     t.offsets_.reserve(tokens.size() + 1);
     size_t total = 0;
@@ -132,8 +132,8 @@ struct Tokenizer::Loader {
     }
     const std::vector<int32_t> types = file.get_i32_array("tokenizer.ggml.token_type");
     if (types.size() != count) {
-      bad_file(file, "tokenizer.ggml.token_type has " + std::to_string(types.size()) + " entries for " + std::to_string(count) +
-                         " tokens");
+      bad_file(file, "tokenizer.ggml.token_type has " + std::to_string(types.size()) + " entries for " +
+                         std::to_string(count) + " tokens");
     }
     for (size_t i = 0; i < count; ++i) {
       if (types[i] < 0 || types[i] > 6) {
@@ -219,8 +219,8 @@ struct Tokenizer::Loader {
 Tokenizer Tokenizer::load(const GgufFile& file) {
   const std::string_view model = file.get_string("tokenizer.ggml.model");
   if (model != "llama") {
-    throw Error(ErrorCode::unsupported, "tokenizer: '" + printable(file.path()) + "': tokenizer.ggml.model is '" + printable(model) +
-                                            "', allowed is 'llama' (SentencePiece)");
+    throw Error(ErrorCode::unsupported, "tokenizer: '" + printable(file.path()) + "': tokenizer.ggml.model is '" +
+                                            printable(model) + "', allowed is 'llama' (SentencePiece)");
   }
   Tokenizer t;
   Loader loader{file, t};
@@ -280,7 +280,8 @@ void Tokenizer::build_added() {
     const TokenType type = types_[static_cast<size_t>(id)];
     if (text_unchecked(id).empty()) continue;
     if (type == TokenType::user_defined) added_[0].push_back(id);
-    if (type == TokenType::user_defined || type == TokenType::control || type == TokenType::unknown) added_[1].push_back(id);
+    if (type == TokenType::user_defined || type == TokenType::control || type == TokenType::unknown)
+      added_[1].push_back(id);
   }
   for (size_t s = 0; s < 2; ++s) {
     std::stable_sort(added_[s].begin(), added_[s].end(),
@@ -345,6 +346,14 @@ size_t Tokenizer::longest_added(std::string_view text, size_t at, bool parse_spe
       *id = list[low];
     }
     if (at + depth >= text.size()) break;
+    if (high - low == 1) {  // the usual case: one candidate is left
+      const std::string_view only = text_unchecked(list[low]);
+      if (only.size() > depth && text.substr(at, only.size()) == only) {
+        best = only.size();
+        *id = list[low];
+      }
+      break;
+    }
     const auto byte = static_cast<unsigned char>(text[at + depth]);
     const auto byte_at = [&](int32_t token) {
       const std::string_view t = text_unchecked(token);
@@ -365,8 +374,8 @@ size_t Tokenizer::longest_added(std::string_view text, size_t at, bool parse_spe
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
   if (text.size() >= kMaxTextBytes) {
-    throw Error(ErrorCode::invalid_argument,
-                "tokenizer: text of " + std::to_string(text.size()) + " bytes, allowed are under " + std::to_string(kMaxTextBytes));
+    throw Error(ErrorCode::invalid_argument, "tokenizer: text of " + std::to_string(text.size()) +
+                                                 " bytes, allowed are under " + std::to_string(kMaxTextBytes));
   }
   std::vector<int32_t> out;
   const bool with_bos = add_special && add_bos_;
@@ -423,7 +432,9 @@ void Tokenizer::encode_plain(std::string_view text, bool prefix, std::vector<int
     float score;
     int32_t left, right;
     uint32_t length;
-    bool operator<(const Pair& other) const { return score < other.score || (score == other.score && left > other.left); }
+    bool operator<(const Pair& other) const {
+      return score < other.score || (score == other.score && left > other.left);
+    }
   };
   std::priority_queue<Pair> queue;
   const auto consider = [&](int32_t left, int32_t right) {

@@ -14,7 +14,15 @@
 namespace monotile::engine {
 
 /// Kind of a vocabulary entry, numbered as in GGUF files.
-enum class TokenType : uint8_t { undefined = 0, normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum class TokenType : uint8_t {
+  undefined = 0,
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 /// A vocabulary with its rules. Owns all its data (the GgufFile may be closed); const members are safe from several threads.
 ///
@@ -80,12 +88,12 @@ class Tokenizer {
   uint64_t hash(std::string_view text) const;
   int32_t find_mergeable(std::string_view text) const;
 
-  std::string blob_;               ///< all token texts, one after the other
-  std::vector<size_t> offsets_;    ///< vocab_size() + 1
+  std::string blob_;             ///< all token texts, one after the other
+  std::vector<size_t> offsets_;  ///< vocab_size() + 1
   std::vector<float> scores_;
   std::vector<TokenType> types_;
-  std::vector<int32_t> table_;     ///< open addressing, power of two, kNone = free; lowest id of equal texts
-  uint64_t seed_ = 0;              ///< random, so that a file cannot aim for one bucket
+  std::vector<int32_t> table_;  ///< open addressing, power of two, kNone = free; lowest id of equal texts
+  uint64_t seed_ = 0;           ///< random, so that a file cannot aim for one bucket
   size_t longest_mergeable_ = 0;
   std::vector<int32_t> byte_ids_;  ///< 256
   // Added tokens sorted by text; [0] those split off always, [1] with parse_special. `added_begin_[s][b]` is the first
