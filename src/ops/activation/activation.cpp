@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = GatedActivationArgs::op_name;
 
 constexpr const Implementation<GatedActivationArgs>* kImplementations[] = {
-    // &gated_activation_portable,
+    &gated_activation_portable,
     &gated_activation_reference,
 };
 

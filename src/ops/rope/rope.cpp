@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = RopeArgs::op_name;
 
 constexpr const Implementation<RopeArgs>* kImplementations[] = {
-    // &rope_portable,
+    &rope_portable,
     &rope_reference,
 };
 
