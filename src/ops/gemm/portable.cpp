@@ -14,10 +14,17 @@ using dots::Activations;
 
 bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
 
-/// Up to this many rows of a, rows of b are streamed on CPU; above, unpacked once into panels.
-constexpr int64_t kMostStreamedRows = 3;
+/// Up to this many rows of a, rows of b are streamed on CPU; above, unpacked once into panels. From the rates of both on one core of a Zen 5
+/// machine (docs/notes/gemm-cpu.md).
+int64_t most_streamed_rows(DType b, ProductCast cast) {
+  if (!is_quantised(b)) return 6;
+  if (cast == ProductCast::none) return 2;
+  return b == DType::q4_0 || b == DType::q5_0 ? 4 : 7;
+}
 
-int rows_of_a(int64_t m, const DeviceInfo& device) { return m <= (is_cpu(device) ? kMostStreamedRows : 1) ? 1 : dots::kManyRows; }
+int rows_of_a(const GemmArgs& args, const DeviceInfo& device) {
+  return args.c.dim(0) <= (is_cpu(device) ? most_streamed_rows(args.b.dtype, args.cast) : 1) ? 1 : dots::kManyRows;
+}
 
 Activations activations_for(const GemmArgs& args, const DeviceInfo& device) {
   if (args.cast == ProductCast::int8_block) return dots::as_int8;
@@ -39,7 +46,7 @@ Cast cast_for(const GemmArgs& args, const DeviceInfo& device) {
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   if (args.c.rank != 2 || args.a.rank != 2 || args.b.rank != 2) return "rank 2 only";
   const Target target = target_of(device);
-  const uint32_t variant = dots::variant(activations_for(args, device), args.b.dtype, rows_of_a(args.c.dim(0), device));
+  const uint32_t variant = dots::variant(activations_for(args, device), args.b.dtype, rows_of_a(args, device));
   if (find_kernel("gemm.row_dots", target, variant) == nullptr) return "not built for this target";
   const Cast cast = cast_for(args, device);
   if (cast.kernel != nullptr && find_kernel(cast.kernel, target, dots::activations_of(args.a.dtype)) == nullptr) {
@@ -54,7 +61,7 @@ double cost(const GemmArgs&, const DeviceInfo&) { return 1.0; }
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   const Target target = target_of(device);
   const Activations activations = activations_for(args, device);
-  const int rows = rows_of_a(args.c.dim(0), device);
+  const int rows = rows_of_a(args, device);
   plan.kernel = reinterpret_cast<const void*>(find_kernel("gemm.row_dots", target, dots::variant(activations, args.b.dtype, rows)));
   const Cast cast = cast_for(args, device);
   int64_t cast_entry = 0;

@@ -398,42 +398,44 @@ MT_FN void pack_int16_panel(const quant_view<Q>& w, int64_t first, int64_t rows,
   }
 }
 
+/// Keeps a sum where it is: otherwise GCC rotates the sums through registers with a move each.
+MT_FN void keep_in_register(__m256i& v) { asm("" : "+x"(v)); }
+
+/// sums[r][0..16) += a[r] . panel, R rows of a; integers within a block of 32.
 template <int R, bool Minimum>
 __attribute__((noinline)) void multiply_int16_panel(const int16_block* panel, int64_t blocks, const int8_row (&a)[kRowsOfA], float* sums, int64_t stride) {
-  __m256 s[R][2];
-  for (int r = 0; r < R; ++r) {
-    s[r][0] = _mm256_loadu_ps(sums + r * stride);
-    s[r][1] = _mm256_loadu_ps(sums + r * stride + 8);
-  }
   for (int64_t b = 0; b < blocks; ++b) {
     const int16_block& w = panel[b];
     __m256i dot[R][2];
-    for (int r = 0; r < R; ++r) dot[r][0] = dot[r][1] = _mm256_setzero_si256();
+    const int16_t* codes[R];
+    for (int r = 0; r < R; ++r) {
+      dot[r][0] = dot[r][1] = _mm256_setzero_si256();
+      codes[r] = a[r].wide + 32 * b;
+    }
+#pragma GCC unroll 16
     for (int p = 0; p < 16; ++p) {
       const __m256i w0 = load32(w.pair[p]), w1 = load32(w.pair[p][8]);
       for (int r = 0; r < R; ++r) {
         int32_t pair;
-        std::memcpy(&pair, a[r].wide + 32 * b + 2 * p, 4);
+        std::memcpy(&pair, codes[r] + 2 * p, 4);
         const __m256i x = _mm256_set1_epi32(pair);
         dot[r][0] = _mm256_add_epi32(dot[r][0], _mm256_madd_epi16(w0, x));
         dot[r][1] = _mm256_add_epi32(dot[r][1], _mm256_madd_epi16(w1, x));
+        keep_in_register(dot[r][0]);
+        keep_in_register(dot[r][1]);
       }
     }
-    const __m256 d0 = _mm256_load_ps(w.scale), d1 = _mm256_load_ps(w.scale + 8);
     for (int r = 0; r < R; ++r) {
       const __m256 scale = _mm256_broadcast_ss(a[r].scales + b);
-      s[r][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][0]), _mm256_mul_ps(d0, scale), s[r][0]);
-      s[r][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][1]), _mm256_mul_ps(d1, scale), s[r][1]);
-      if constexpr (Minimum) {
-        const __m256 total = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_set1_epi32(a[r].sums[b])), scale);
-        s[r][0] = _mm256_fnmadd_ps(_mm256_load_ps(w.minimum), total, s[r][0]);
-        s[r][1] = _mm256_fnmadd_ps(_mm256_load_ps(w.minimum + 8), total, s[r][1]);
+      const __m256 total = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_set1_epi32(Minimum ? a[r].sums[b] : 0)), scale);
+      for (int half = 0; half < 2; ++half) {
+        float* to = sums + r * stride + 8 * half;
+        __m256 sum = _mm256_loadu_ps(to);
+        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][half]), _mm256_mul_ps(_mm256_load_ps(w.scale + 8 * half), scale), sum);
+        if constexpr (Minimum) sum = _mm256_fnmadd_ps(_mm256_load_ps(w.minimum + 8 * half), total, sum);
+        _mm256_storeu_ps(to, sum);
       }
     }
-  }
-  for (int r = 0; r < R; ++r) {
-    _mm256_storeu_ps(sums + r * stride, s[r][0]);
-    _mm256_storeu_ps(sums + r * stride + 8, s[r][1]);
   }
 }
 
