@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = EmbeddingArgs::op_name;
 
 constexpr const Implementation<EmbeddingArgs>* kImplementations[] = {
-    // &embedding_portable,
+    &embedding_portable,
     &embedding_reference,
 };
 

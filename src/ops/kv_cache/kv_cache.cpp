@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = KvAppendArgs::op_name;
 
 constexpr const Implementation<KvAppendArgs>* kImplementations[] = {
-    // &kv_append_portable,
+    &kv_append_portable,
     &kv_append_reference,
 };
 

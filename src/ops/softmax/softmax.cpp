@@ -14,7 +14,7 @@ using namespace ops;
 constexpr const char* op = SoftmaxArgs::op_name;
 
 constexpr const Implementation<SoftmaxArgs>* kImplementations[] = {
-    // &softmax_portable,
+    &softmax_portable,
     &softmax_reference,
 };
 
