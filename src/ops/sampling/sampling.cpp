@@ -14,12 +14,12 @@ namespace {
 using namespace ops;
 
 constexpr const Implementation<ArgmaxArgs>* kArgmaxImplementations[] = {
-    // &argmax_portable,
+    &argmax_portable,
     &argmax_reference,
 };
 
 constexpr const Implementation<SampleArgs>* kSampleImplementations[] = {
-    // &sample_portable,
+    &sample_portable,
     &sample_reference,
 };
 
