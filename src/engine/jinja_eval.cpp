@@ -908,7 +908,7 @@ class Evaluator {
                (function.is(Kind::undefined) ? "" : std::string(" (it is ") + type_name(function) + ")"));
     }
     const Callable& c = function.callable();
-    if (c.macro != nullptr) return call_macro(*c.macro, std::move(a), line);
+    if (c.macro != nullptr) return call_macro(*c.macro, a, line);
     if (c.function == "raise_exception")
       fail(ErrorCode::invalid_argument, line, printable(text(argument(a, 0, "message"), line), 400));
     if (c.function == "range") return range(a, line);
@@ -930,7 +930,7 @@ class Evaluator {
     return Value::name_space(std::move(variables));
   }
 
-  Value call_macro(const Stmt& macro, Arguments a, int line) {
+  Value call_macro(const Stmt& macro, const Arguments& a, int line) {
     if (a.positional.size() > macro.targets.size()) {
       fail(ErrorCode::invalid_argument, line,
            "macro '" + macro.text + "' takes " + std::to_string(macro.targets.size()) + " arguments, given are " +
@@ -1384,7 +1384,8 @@ class Evaluator {
         continue;
       }
       Value found = path(item, key.string(), line);
-      out.push_back(found.is(Kind::undefined) && !missing.is(Kind::undefined) ? missing : std::move(found));
+      if (found.is(Kind::undefined) && !missing.is(Kind::undefined)) found = missing;
+      out.push_back(std::move(found));
     }
     return make_list(std::move(out), line);
   }
