@@ -13,6 +13,8 @@
 #include "monotile/kernels/norm/params.hpp"
 #include "monotile/numeric.hpp"
 #include "monotile/ops/norm.hpp"
+#include "ops/norm/variants.hpp"
+#include "ops/row_tiles.hpp"
 
 namespace {
 
@@ -79,7 +81,8 @@ double host_cost(cudaStream_t stream, F f) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool sweep = argc > 1 && std::string(argv[1]) == "--sweep";
   const Device device = parse_device("cuda:0");
   const DeviceInfo& info = device_info(device);
   Stream stream(device);
@@ -127,6 +130,29 @@ int main() {
       const auto a = args(i % sets);
       const double t = timer.once(s, [&] { plan.run(stream, a); });
       if (i >= 20) times.push_back(t);
+    }
+    if (sweep && rows > 1000) {
+      for (const uint32_t base : {ops::kBlock1, ops::kBlock4, ops::kStream}) {
+        const int64_t lanes = cols / 8 / (base == ops::kBlock1 ? 1 : base == ops::kBlock4 ? 4 : 2);
+        if (lanes > 512) continue;
+        const uint32_t layout = base + ops::kExact;
+        auto other = plan;
+        other.kernel = reinterpret_cast<const void*>(find_kernel("add_rms_norm", target_of(info), ops::norm::variant(ops::norm::f16_f16, layout)));
+        other.config[0] = layout;
+        other.config[1] = lanes;
+        std::vector<double> tried;
+        try {
+          for (int i = 0; i < 60; ++i) {
+            const auto a = args(i % sets);
+            const double t = timer.once(s, [&] { other.run(stream, a); });
+            if (i >= 10) tried.push_back(t);
+          }
+        } catch (const Error& e) {
+          std::fprintf(stderr, "sweep %ldx%ld layout %u lanes %ld: %s\n", rows, cols, layout, lanes, e.what());
+          continue;
+        }
+        std::fprintf(stderr, "sweep %ldx%ld layout %u lanes %ld: %.2f us, %.3f of copy\n", rows, cols, layout, lanes, spread(tried).median, 4.0 * one / spread(tried).median * 1e-3 / copy);
+      }
     }
     const Spread t = spread(times);
     const double gbs = 4.0 * one / t.median * 1e-3;

@@ -23,13 +23,26 @@ template <> struct row_layout_at<kBlock1> { using type = lang::blocked<8, 1, 0>;
 template <> struct row_layout_at<kBlock2> { using type = lang::blocked<8, 2, 0>; };
 template <> struct row_layout_at<kBlock4> { using type = lang::blocked<8, 4, 0>; };
 template <> struct row_layout_at<kStream> { using type = lang::blocked<8, 2, 0, true>; };
+/// Added to a layout's index: rows are whole aligned vectors, checked by the host.
+inline constexpr uint32_t kExact = kRowLayouts;
+template <uint32_t Index>
+  requires(Index >= kExact)
+struct row_layout_at<Index> {
+  using base = typename row_layout_at<Index - kExact>::type;
+  using type = lang::blocked<base::vector_elements, base::vectors, base::lanes_per_row, base::streaming, true>;
+};
 template <uint32_t Index>
 using row_layout = typename row_layout_at<Index>::type;
 
 /// Most lanes that the policy gives a program of this layout: bounds a lane's registers.
 template <class L>
 constexpr int max_row_threads() {
-  return L::lanes_per_row != 0 || L::vectors == 1 ? 256 : 512;
+  return L::lanes_per_row != 0 ? 256 : L::vectors == 1 && !L::exact ? 256 : 512;
+}
+/// Lanes that should fit on one multiprocessor at once: memory-bound programs hide latency by their number, and this bounds their registers.
+template <class L>
+constexpr int resident_row_threads() {
+  return L::vectors >= 4 ? 512 : L::vectors == 2 ? 1024 : 1536;
 }
 
 struct RowTile {
@@ -87,6 +100,37 @@ inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, const DeviceInfo& d
   const int64_t lanes = (vectors + per_lane - 1) / per_lane, chunks = (lanes + most - 1) / most;
   const int threads = static_cast<int>(((lanes + chunks - 1) / chunks + wave - 1) / wave * wave);
   return {small ? kBlock1 : kBlock2, threads, 1, (lanes + threads - 1) / threads};
+}
+
+/// Where exact layouts are built too: rows that are not whole aligned vectors take one of three general layouts.
+inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device) {
+  RowTile tile = pick_row_tile(cols, device);
+  if (device.device.kind == DeviceKind::cpu) return tile;
+  if (exact) {
+    // H200, 2026-11-29, fp16 residual norm: 4096 columns 142 us with 512 lanes of one vector, 143 with 256 of two; 8192 columns 73 us with 256 lanes
+    // of four, 80 with 512 of two.
+    const int64_t vectors = cols / 8, wave = device.wave;
+    if (tile.layout == kBlock2) {
+      const int64_t per_lane = vectors <= 512 ? 1 : 4;
+      tile = {per_lane == 1 ? kBlock1 : kBlock4, static_cast<int>(((vectors + per_lane - 1) / per_lane + wave - 1) / wave * wave), 1};
+    }
+    tile.layout += kExact;
+  } else if (tile.layout == kRows16) {
+    tile = {kRows32, 128, 4};
+  } else if (tile.layout == kBlock1 || tile.layout == kBlock4) {
+    const int64_t vectors = (cols + 7) / 8, wave = device.wave;
+    tile = vectors <= 1024 ? RowTile{kBlock2, static_cast<int>(((vectors + 1) / 2 + wave - 1) / wave * wave), 1} : RowTile{kStream, 512, 1};
+  }
+  return tile;
+}
+/// True if every row of these views is whole 16-byte vectors of 8 elements.
+inline bool whole_vectors(const TensorView& t) {
+  if (!t.defined()) return true;
+  if (t.dim(-1) % 8 != 0 || !(reinterpret_cast<uintptr_t>(t.data) % 16 == 0)) return false;
+  for (int i = 0; i + 1 < t.rank; ++i) {
+    if (t.dim(i) > 1 && t.step(i) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
+  }
+  return true;
 }
 
 inline int64_t programs_for(const RowTile& tile, int64_t rows) { return (rows + tile.rows_per_program - 1) / tile.rows_per_program; }

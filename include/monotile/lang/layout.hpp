@@ -15,7 +15,7 @@ struct coordinate {
 
 /// Each row is spread over `LanesPerRow` neighbouring lanes (0: over all lanes of the program) in vectors of `VectorElements`
 /// consecutive elements; each lane holds `Vectors` of them, a whole row-width apart. Lane groups hold consecutive rows.
-template <int VectorElements, int Vectors, int LanesPerRow, bool Streaming = false>
+template <int VectorElements, int Vectors, int LanesPerRow, bool Streaming = false, bool Exact = false>
 struct blocked {
   static constexpr int vector_elements = VectorElements;
   static constexpr int vectors = Vectors;
@@ -23,6 +23,8 @@ struct blocked {
   static constexpr int elements = VectorElements * Vectors;
   /// Rows longer than the tile are walked in chunks and read again instead of being kept in registers.
   static constexpr bool streaming = Streaming;
+  /// The host has checked that rows are whole aligned vectors: no tails in the code, which halves a lane's registers.
+  static constexpr bool exact = Exact;
 
   static MT_FN constexpr int row_lanes(int lanes) { return LanesPerRow != 0 ? LanesPerRow : lanes; }
   static MT_FN constexpr int rows(int lanes) { return lanes / row_lanes(lanes); }

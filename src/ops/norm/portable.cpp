@@ -8,11 +8,16 @@
 namespace monotile::ops {
 namespace {
 
+RowTile tile_of(const RmsNormArgs& a, const DeviceInfo& device) {
+  const bool exact = whole_vectors(a.x) && whole_vectors(a.y) && whole_vectors(a.residual) && whole_vectors(a.gamma) && whole_vectors(a.beta);
+  return pick_row_tile(a.x.dim(-1), exact, device);
+}
+
 const char* supports(const RmsNormArgs& a, const DeviceInfo& device) {
   const DType residual = a.residual.defined() ? a.residual.dtype : a.x.dtype;
   const norm::Types types = norm::types_of(a.x.dtype, residual);
   if (types == norm::no_types) return "no portable kernel for these dtypes";
-  const RowTile tile = pick_row_tile(a.x.dim(-1), device);
+  const RowTile tile = tile_of(a, device);
   if (find_kernel(a.residual.defined() ? "add_rms_norm" : "rms_norm", target_of(device), norm::variant(types, tile.layout)) == nullptr) {
     return "not built for this target";
   }
@@ -24,7 +29,7 @@ double cost(const RmsNormArgs&, const DeviceInfo&) { return 1.0; }
 void make_plan(const RmsNormArgs& a, const DeviceInfo& device, Plan<RmsNormArgs>& plan) {
   const DType residual = a.residual.defined() ? a.residual.dtype : a.x.dtype;
   const norm::Types types = norm::types_of(a.x.dtype, residual);
-  const RowTile tile = pick_row_tile(a.x.dim(-1), device);
+  const RowTile tile = tile_of(a, device);
   plan.kernel = reinterpret_cast<const void*>(
       find_kernel(a.residual.defined() ? "add_rms_norm" : "rms_norm", target_of(device), norm::variant(types, tile.layout)));
   plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, types};

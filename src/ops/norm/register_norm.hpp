@@ -12,15 +12,29 @@ using namespace monotile::ops;  // NOLINT
 template <class X, class R, uint32_t Layout, bool Residual>
 struct BoundedRmsNorm : kernels::RmsNorm<X, R, row_layout<Layout>, Residual> {
   static constexpr int max_threads = max_row_threads<row_layout<Layout>>();
+  static constexpr int resident_threads = resident_row_threads<row_layout<Layout>>();
 };
 
-template <class X, class R, bool Residual, uint32_t Layout = 0>
+template <class X, class R, bool Residual, uint32_t Layout>
+void register_layout(norm::Types types) {
+  using Params = kernels::RmsNormParams<X, R>;
+  register_kernel(Residual ? "add_rms_norm" : "rms_norm", lang::kTarget, norm::variant(types, Layout),
+                  erase<Params>(&lang::launch<BoundedRmsNorm<X, R, Layout, Residual>, Params>));
+}
+
+template <class X, class R, bool Residual>
 void register_layouts(norm::Types types) {
-  if constexpr (Layout < (lang::kHasLanes ? static_cast<uint32_t>(kRowLayouts) : 1u)) {
-    using Params = kernels::RmsNormParams<X, R>;
-    register_kernel(Residual ? "add_rms_norm" : "rms_norm", lang::kTarget, norm::variant(types, Layout),
-                    erase<Params>(&lang::launch<BoundedRmsNorm<X, R, Layout, Residual>, Params>));
-    register_layouts<X, R, Residual, Layout + 1>(types);
+  if constexpr (lang::kHasLanes) {
+    register_layout<X, R, Residual, kExact + kRows16>(types);
+    register_layout<X, R, Residual, kExact + kRows32>(types);
+    register_layout<X, R, Residual, kExact + kBlock1>(types);
+    register_layout<X, R, Residual, kExact + kBlock4>(types);
+    register_layout<X, R, Residual, kExact + kStream>(types);
+    register_layout<X, R, Residual, kRows32>(types);
+    register_layout<X, R, Residual, kBlock2>(types);
+    register_layout<X, R, Residual, kStream>(types);
+  } else {
+    register_layout<X, R, Residual, 0>(types);
   }
 }
 

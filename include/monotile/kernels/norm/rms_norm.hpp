@@ -15,18 +15,19 @@ struct RmsNorm {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    prefetch(ctx, p.gamma, row);  // wanted after the reduction; asked for now, so that its latency is hidden
     auto h = [&] {
       if constexpr (Residual) {
         return hold(
             ctx, row,
             [&](const auto& at) {
-              auto sum = eval(ctx, at, round_to<R>(map([](auto x, auto r) { return x + r; }, load(ctx, p.x, at), load(ctx, p.residual, at))));
-              store(ctx, p.residual, at, sum);
+              auto sum = eval(ctx, at, round_to<R>(map([](auto x, auto r) { return x + r; }, load<cache::stream>(ctx, p.x, at), load<cache::stream>(ctx, p.residual, at))));
+              store<cache::stream>(ctx, p.residual, at, sum);
               return sum;
             },
             [&](const auto& at) { return load(ctx, p.residual, at); });
       } else {
-        return hold(ctx, row, [&](const auto& at) { return load(ctx, p.x, at); });
+        return hold(ctx, row, [&](const auto& at) { return load<L::streaming ? cache::normal : cache::stream>(ctx, p.x, at); });
       }
     }();
     const auto squares = fold<Sum>(ctx, h, [](auto v) { return v * v; });
@@ -34,11 +35,11 @@ struct RmsNorm {
     const float offset = p.gamma_offset;
     if (p.beta.data == nullptr) {
       each(ctx, h, [&](const auto& at, const auto& t) {
-        store(ctx, p.y, at, map([=](auto v, auto i, auto g) { return v * i * (g + offset); }, t, inverse, load_bcast(ctx, p.gamma, at)));
+        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g) { return v * i * (g + offset); }, t, inverse, load_bcast(ctx, p.gamma, at)));
       });
     } else {
       each(ctx, h, [&](const auto& at, const auto& t) {
-        store(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return v * i * (g + offset) + b; }, t, inverse,
+        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return v * i * (g + offset) + b; }, t, inverse,
                                 load_bcast(ctx, p.gamma, at), load_bcast(ctx, p.beta, at)));
       });
     }

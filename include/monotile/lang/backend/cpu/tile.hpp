@@ -159,6 +159,9 @@ MT_FN dup_tile<typename bare<T>::type> load_dup(Context&, const view<T>& from, c
 template <class L>
 MT_FN int64_t load_index(Context&, const any_index& from, const place<L>& at) { return at.live ? from.at(at.row) : -1; }
 
+template <class L>
+MT_FN void prefetch(Context&, const any_vector&, const place<L>&) {}
+
 template <class T, class L>
 MT_FN typename bare<T>::type load_row_value(Context&, T* from, const place<L>& at) {
   return at.live ? from[at.row] : typename bare<T>::type{};

@@ -19,8 +19,15 @@ constexpr int max_threads_of() {
   return 1024;
 }
 
+/// `Kernel::resident_threads` (optional): lanes that should fit on a multiprocessor at once.
+template <class K>
+constexpr int min_blocks_of() {
+  if constexpr (requires { K::resident_threads; }) return K::resident_threads / max_threads_of<K>();
+  return 1;
+}
+
 template <class K, class Params>
-__global__ void __launch_bounds__(max_threads_of<K>()) entry(const __grid_constant__ Params p) {
+__global__ void __launch_bounds__(max_threads_of<K>(), min_blocks_of<K>()) entry(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   __shared__ __align__(16) unsigned char slots[kSlotBytes];
   Context ctx{static_cast<int64_t>(blockIdx.x), static_cast<int>(blockDim.x), slots, dynamic_shared};

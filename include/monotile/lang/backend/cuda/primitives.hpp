@@ -127,6 +127,11 @@ MT_FN vector16 load16_stream(const void* p) {
   return {};
 #endif
 }
+MT_FN void prefetch_line(const void* p) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+#endif
+}
 MT_FN void store16(void* p, const vector16& v) {
 #if defined(__CUDA_ARCH__)
   *static_cast<uint4*>(p) = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);

@@ -223,6 +223,19 @@ MT_FN void load_lane(T (&out)[L::elements], const T* p, bool vectors, const plac
     return;
   }
   p += at.first_col;
+  if constexpr (L::exact) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * E);
+      if (c < at.limit) {
+        load_run<Hint>(out, i * E, p + c, E);
+      } else {
+        MT_UNROLL
+        for (int e = 0; e < E; ++e) out[i * E + e] = fill;
+      }
+    }
+    return;
+  }
   if (vectors && at.full(l)) {
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) load_run<Hint>(out, i * E, p + at.local_col(l, i * E), E);
@@ -271,6 +284,19 @@ MT_FN tile<float, L> load_bcast(Context&, const any_vector& from, const place<L>
   return t;
 }
 
+/// Asks for a vector over columns before it is wanted; takes no registers.
+template <class L>
+MT_FN void prefetch(Context&, const any_vector& from, const place<L>& at) {
+  const int bytes = from.dtype == DType::f32 ? 4 : 2;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * L::vector_elements);
+      if (c < at.limit) prefetch_line(static_cast<const unsigned char*>(from.data) + (at.first_col + c) * bytes);
+    }
+  }
+}
+
 template <class T>
 struct convert {
   template <class U>
@@ -292,7 +318,7 @@ MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, 
       T out[E];
       MT_UNROLL
       for (int e = 0; e < E; ++e) out[e] = convert<T>::apply(t.v[l][i * E + e]);
-      if (to.vectors && c + E <= at.limit) {
+      if (L::exact ? c < at.limit : to.vectors && c + E <= at.limit) {
         MT_UNROLL
         for (int j = 0; j < E / kPer; ++j) {
           if constexpr (Hint == cache::stream) {
@@ -301,7 +327,7 @@ MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, 
             store16(p + c + j * kPer, pack16(out + j * kPer));
           }
         }
-      } else {
+      } else if constexpr (!L::exact) {
         MT_UNROLL
         for (int e = 0; e < E; ++e) {
           if (c + e < at.limit) p[c + e] = out[e];
@@ -590,7 +616,14 @@ template <class Op, class T, class L>
 MT_FN void accumulate(const place<L>& at, row_value<T, L>& into, const tile<T, L>& t) {
   for (int l = 0; l < kLanes; ++l) {
     T sum = into.v[l];
-    if (at.full(l)) {
+    if constexpr (L::exact) {
+      MT_UNROLL
+      for (int i = 0; i < L::vectors; ++i) {
+        if (at.local_col(l, i * L::vector_elements) >= at.limit) continue;
+        MT_UNROLL
+        for (int e = 0; e < L::vector_elements; ++e) sum = Op::combine(sum, t.v[l][i * L::vector_elements + e]);
+      }
+    } else if (at.full(l)) {
       MT_UNROLL
       for (int e = 0; e < L::elements; ++e) sum = Op::combine(sum, t.v[l][e]);
     } else {
