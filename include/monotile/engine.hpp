@@ -24,27 +24,27 @@ struct Weights;
 
 /// What the metadata of a file says about its model, checked.
 struct Hyperparameters {
-  std::string architecture;          ///< "llama", "gemma3"
-  std::string name;                  ///< general.name, may be empty
+  std::string architecture;  ///< "llama", "gemma3"
+  std::string name;          ///< general.name, may be empty
   int64_t layers = 0;
-  int64_t hidden = 0;                ///< width of the residual stream
+  int64_t hidden = 0;  ///< width of the residual stream
   int64_t heads = 0, kv_heads = 0;
   int64_t head_dim_qk = 0, head_dim_v = 0;
   int64_t feed_forward = 0;
   int64_t vocabulary = 0;
-  int64_t context_length = 0;        ///< positions that the model was trained for
+  int64_t context_length = 0;  ///< positions that the model was trained for
   float eps = 0.0f;
   float embedding_scale = 1.0f;
   float attention_scale = 0.0f;
   ops::Activation activation = ops::Activation::silu;
   bool rope_interleaved = false;
   int rotary_dim = 0;
-  double rope_base = 0.0;            ///< layers that see all keys
-  double rope_base_local = 0.0;      ///< layers with a window
-  ops::RopeScaling rope_scaling;     ///< layers that see all keys; those with a window are never scaled
-  int64_t window = 0;                ///< keys that a windowed layer sees, the query's own included; 0: no such layers
-  std::vector<bool> windowed;        ///< per layer
-  bool tied_output = false;          ///< the file has no output.weight: the embedding is the output matrix
+  double rope_base = 0.0;         ///< layers that see all keys
+  double rope_base_local = 0.0;   ///< layers with a window
+  ops::RopeScaling rope_scaling;  ///< layers that see all keys; those with a window are never scaled
+  int64_t window = 0;             ///< keys that a windowed layer sees, the query's own included; 0: no such layers
+  std::vector<bool> windowed;     ///< per layer
+  bool tied_output = false;       ///< the file has no output.weight: the embedding is the output matrix
 };
 
 struct ModelOptions {
@@ -73,8 +73,8 @@ class Model {
   const GgufFile& file() const;
   const Weights& weights() const;
   Device device() const;
-  int64_t parameters() const;      ///< elements of all tensors, a tied output counted once
-  uint64_t weight_bytes() const;   ///< bytes of all tensors as stored
+  int64_t parameters() const;     ///< elements of all tensors, a tied output counted once
+  uint64_t weight_bytes() const;  ///< bytes of all tensors as stored
 
  private:
   struct Impl;
@@ -83,22 +83,24 @@ class Model {
 };
 
 struct EngineOptions {
-  int64_t context = 0;                    ///< most tokens of one session; 0: what the model allows, at most 4096
+  int64_t context = 0;  ///< most tokens of one session; 0: what the model allows, at most 4096
   int64_t max_sessions = 1;
-  int64_t prefill_chunk = 256;            ///< most tokens of one step
-  DType activations = DType::none;        ///< residual stream and all between operators: f32 or bf16; none: f32 on host memory, else bf16
-  DType kv = DType::none;                 ///< f32, f16, bf16; none: f16
-  std::optional<ops::ProductCast> cast;   ///< of products with quantised weights; absent: int8_block on the CPU (faster), else none
+  int64_t prefill_chunk = 256;  ///< most tokens of one step
+  DType activations =
+      DType::none;  ///< residual stream and all between operators: f32 or bf16; none: f32 on host memory, else bf16
+  DType kv = DType::none;  ///< f32, f16, bf16; none: f16
+  std::optional<ops::ProductCast>
+      cast;  ///< of products with quantised weights; absent: int8_block on the CPU (faster), else none
   TierPolicy tier = default_tier();
   bool count_uses = false;
-  bool poison = false;                    ///< for tests: cache and scratch memory start as NaN
+  bool poison = false;  ///< for tests: cache and scratch memory start as NaN
 };
 
 struct SamplingOptions {
-  float temperature = 0.0f;   ///< below 1e-5: the best token
-  int32_t top_k = 0;          ///< 0: off
-  float top_p = 1.0f;         ///< 1: off
-  float min_p = 0.0f;         ///< 0: off
+  float temperature = 0.0f;  ///< below 1e-5: the best token
+  int32_t top_k = 0;         ///< 0: off
+  float top_p = 1.0f;        ///< 1: off
+  float min_p = 0.0f;        ///< 0: off
   uint64_t seed = 0;
 };
 
@@ -118,15 +120,15 @@ class Engine {
   struct Work {
     Session* session = nullptr;
     std::span<const int32_t> ids;
-    bool wants_logits = true;   ///< of the last token
+    bool wants_logits = true;  ///< of the last token
   };
   /// One forward pass for different sessions of this engine, together at most prefill_chunk tokens. Throws Error(invalid_argument), with no
   /// session changed, for ids outside the vocabulary and sessions that would outgrow the context.
   void step(std::span<const Work> work);
 
   const Model& model() const;
-  const EngineOptions& options() const;   ///< with all defaults filled in
-  int64_t free_pages() const;             ///< of all layer groups together
+  const EngineOptions& options() const;  ///< with all defaults filled in
+  int64_t free_pages() const;            ///< of all layer groups together
   int64_t total_pages() const;
   uint64_t cache_bytes() const;
   uint64_t scratch_bytes() const;
@@ -158,8 +160,10 @@ class Session {
   /// Error(device_error) if they hold no valid token (NaN).
   int32_t choose(const SamplingOptions& sampling = {});
 
-  int64_t length() const;   ///< tokens so far
-  int64_t room() const;     ///< tokens that still fit
+  /// Waits until all work queued so far is done.
+  void synchronize();
+  int64_t length() const;  ///< tokens so far
+  int64_t room() const;    ///< tokens that still fit
   /// Forgets all tokens and gives the pages back.
   void clear();
 

@@ -82,12 +82,14 @@ class Keys {
   int64_t integer(const char* key, int64_t lowest, int64_t highest, int64_t fallback) {
     int64_t value = fallback;
     if (const double* given = override_of(key)) {
-      if (!(std::fabs(*given) <= 9e15) || *given != std::floor(*given)) fail(ErrorCode::invalid_argument, key, text_of(*given), range(lowest, highest));
+      if (!(std::fabs(*given) <= 9e15) || *given != std::floor(*given))
+        fail(ErrorCode::invalid_argument, key, text_of(*given), range(lowest, highest));
       value = static_cast<int64_t>(*given);
     } else {
       value = file_.get_i64(full(key), fallback);
     }
-    if (has(key) && (value < lowest || value > highest)) fail(ErrorCode::bad_file, key, std::to_string(value), range(lowest, highest));
+    if (has(key) && (value < lowest || value > highest))
+      fail(ErrorCode::bad_file, key, std::to_string(value), range(lowest, highest));
     return value;
   }
 
@@ -100,7 +102,8 @@ class Keys {
   double positive(const char* key, double fallback, double below) {
     if (!has(key) && !(fallback > 0.0)) fail(ErrorCode::bad_file, key, "missing", "a number above 0");
     const double value = real(key, fallback);
-    if (!(value > 0.0) || !(value < below)) fail(ErrorCode::bad_file, key, text_of(value), "above 0, below " + text_of(below));
+    if (!(value > 0.0) || !(value < below))
+      fail(ErrorCode::bad_file, key, text_of(value), "above 0, below " + text_of(below));
     return value;
   }
 
@@ -109,7 +112,8 @@ class Keys {
     if (const double* given = override_of(key)) return *given;
     const GgufValue* value = file_.find(full(key));
     if (value == nullptr) return fallback;
-    return value->type == GgufType::boolean ? (file_.get_bool(full(key)) ? 1.0 : 0.0) : static_cast<double>(file_.get_f32(full(key)));
+    return value->type == GgufType::boolean ? (file_.get_bool(full(key)) ? 1.0 : 0.0)
+                                            : static_cast<double>(file_.get_f32(full(key)));
   }
 
   std::string_view text(const char* key, std::string_view fallback) { return file_.get_string(full(key), fallback); }
@@ -122,7 +126,8 @@ class Keys {
   void refuse_unused_overrides() const {
     for (size_t i = 0; i < overrides_.size(); ++i) {
       if (!used_[i]) {
-        throw Error(ErrorCode::invalid_argument, "model override: '" + overrides_[i].first + "': not a number that architecture " + prefix_ + " reads");
+        throw Error(ErrorCode::invalid_argument, "model override: '" + overrides_[i].first +
+                                                     "': not a number that architecture " + prefix_ + " reads");
       }
     }
   }
@@ -132,7 +137,9 @@ class Keys {
   }
 
  private:
-  static std::string range(int64_t lowest, int64_t highest) { return std::to_string(lowest) + " to " + std::to_string(highest); }
+  static std::string range(int64_t lowest, int64_t highest) {
+    return std::to_string(lowest) + " to " + std::to_string(highest);
+  }
 
   const double* override_of(const char* key) {
     const std::string wanted = full(key);
@@ -154,17 +161,21 @@ void read_rope(Keys& keys, const Architecture& architecture, Hyperparameters& h)
   constexpr double kLargestBase = 1e30;
   h.rope_interleaved = architecture.rope_interleaved;
   h.rotary_dim = static_cast<int>(keys.integer("rope.dimension_count", 2, h.head_dim_qk, h.head_dim_qk));
-  if (h.rotary_dim % 2 != 0) keys.fail(ErrorCode::bad_file, "rope.dimension_count", std::to_string(h.rotary_dim), "an even number");
+  if (h.rotary_dim % 2 != 0)
+    keys.fail(ErrorCode::bad_file, "rope.dimension_count", std::to_string(h.rotary_dim), "an even number");
   h.rope_base = keys.positive("rope.freq_base", architecture.rope_base, kLargestBase);
-  h.rope_base_local = h.window > 0 ? keys.positive("rope.freq_base_swa", architecture.rope_base_local, kLargestBase) : 0.0;
+  h.rope_base_local =
+      h.window > 0 ? keys.positive("rope.freq_base_swa", architecture.rope_base_local, kLargestBase) : 0.0;
 
   const std::string_view kind = keys.text("rope.scaling.type", "linear");
   if (kind != "linear" && kind != "none") {
-    keys.fail(ErrorCode::unsupported, "rope.scaling.type", "'" + printable(kind) + "'", "'none', 'linear' (and a tensor rope_freqs.weight)");
+    keys.fail(ErrorCode::unsupported, "rope.scaling.type", "'" + printable(kind) + "'",
+              "'none', 'linear' (and a tensor rope_freqs.weight)");
   }
   const char* factor_key = keys.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
   const double factor = keys.real(factor_key, 0.0);
-  if (!(factor >= 0.0) || !std::isfinite(factor)) keys.fail(ErrorCode::bad_file, factor_key, text_of(factor), "0 (off) or more");
+  if (!(factor >= 0.0) || !std::isfinite(factor))
+    keys.fail(ErrorCode::bad_file, factor_key, text_of(factor), "0 (off) or more");
   if (kind == "linear" && factor != 0.0 && factor != 1.0) {
     h.rope_scaling.kind = ops::RopeScaling::Kind::linear;
     h.rope_scaling.factor = factor;
@@ -175,18 +186,22 @@ void read_window(const GgufFile& file, Keys& keys, const Architecture& architect
   h.windowed.assign(static_cast<size_t>(h.layers), false);
   const int64_t window = keys.integer("attention.sliding_window", 0, std::numeric_limits<int32_t>::max(), 0);
   if (window == 0) return;
-  if (architecture.global_every == 0) keys.fail(ErrorCode::unsupported, "attention.sliding_window", std::to_string(window), "absent or 0 for this architecture");
+  if (architecture.global_every == 0)
+    keys.fail(ErrorCode::unsupported, "attention.sliding_window", std::to_string(window),
+              "absent or 0 for this architecture");
   h.window = window;
   constexpr const char* kPattern = "attention.sliding_window_pattern";
   if (keys.is_array(kPattern)) {
     h.windowed = file.get_bool_array(keys.full(kPattern));
     if (static_cast<int64_t>(h.windowed.size()) != h.layers) {
-      keys.fail(ErrorCode::bad_file, kPattern, std::to_string(h.windowed.size()) + " values", "one per layer, " + std::to_string(h.layers));
+      keys.fail(ErrorCode::bad_file, kPattern, std::to_string(h.windowed.size()) + " values",
+                "one per layer, " + std::to_string(h.layers));
     }
     return;
   }
   const int64_t every = keys.integer(kPattern, 0, 1 << 20, architecture.global_every);
-  for (int64_t layer = 0; layer < h.layers; ++layer) h.windowed[static_cast<size_t>(layer)] = every == 0 || layer % every < every - 1;
+  for (int64_t layer = 0; layer < h.layers; ++layer)
+    h.windowed[static_cast<size_t>(layer)] = every == 0 || layer % every < every - 1;
 }
 
 }  // namespace
@@ -200,7 +215,8 @@ const Architecture& find_architecture(const GgufFile& file) {
     if (name == architecture.name) return architecture;
     known += std::string(known.empty() ? "" : ", ") + architecture.name;
   }
-  throw Error(ErrorCode::unsupported, "model " + file.path() + ": key 'general.architecture': '" + printable(name) + "'; allowed: " + known);
+  throw Error(ErrorCode::unsupported,
+              "model " + file.path() + ": key 'general.architecture': '" + printable(name) + "'; allowed: " + known);
 }
 
 Hyperparameters read_hyperparameters(const GgufFile& file, const Architecture& architecture,
@@ -221,18 +237,21 @@ Hyperparameters read_hyperparameters(const GgufFile& file, const Architecture& a
   h.heads = keys.integer("attention.head_count", 1, 1 << 14);
   h.kv_heads = keys.integer("attention.head_count_kv", 1, h.heads, h.heads);
   if (h.heads % h.kv_heads != 0) {
-    keys.fail(ErrorCode::bad_file, "attention.head_count_kv", std::to_string(h.kv_heads), "a divisor of attention.head_count " + std::to_string(h.heads));
+    keys.fail(ErrorCode::bad_file, "attention.head_count_kv", std::to_string(h.kv_heads),
+              "a divisor of attention.head_count " + std::to_string(h.heads));
   }
   constexpr int64_t kLargestHead = 256;
   const bool named_dim = keys.has("attention.key_length") && keys.has("attention.value_length");
   if (!named_dim && (h.hidden % h.heads != 0 || h.hidden / h.heads > kLargestHead)) {
-    keys.fail(ErrorCode::bad_file, "attention.head_count", std::to_string(h.heads) + " for an embedding_length of " + std::to_string(h.hidden),
+    keys.fail(ErrorCode::bad_file, "attention.head_count",
+              std::to_string(h.heads) + " for an embedding_length of " + std::to_string(h.hidden),
               "a divisor with heads of at most 256 (or attention.key_length and attention.value_length)");
   }
   h.head_dim_qk = keys.integer("attention.key_length", 2, kLargestHead, h.hidden / h.heads);
   h.head_dim_v = keys.integer("attention.value_length", 1, kLargestHead, h.hidden / h.heads);
   h.eps = static_cast<float>(keys.positive("attention.layer_norm_rms_epsilon", 0.0, 1.0));
-  if (!(h.eps > 0.0f)) keys.fail(ErrorCode::bad_file, "attention.layer_norm_rms_epsilon", text_of(h.eps), "above 0 in fp32");
+  if (!(h.eps > 0.0f))
+    keys.fail(ErrorCode::bad_file, "attention.layer_norm_rms_epsilon", text_of(h.eps), "above 0 in fp32");
 
   h.activation = architecture.activation;
   h.embedding_scale = architecture.embedding_times_sqrt_hidden ? std::sqrt(static_cast<float>(h.hidden)) : 1.0f;

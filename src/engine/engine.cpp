@@ -24,7 +24,8 @@ constexpr uint64_t kNoStep = 0;
 }
 
 void check_range(const char* argument, int64_t value, int64_t lowest, int64_t highest) {
-  if (value < lowest || value > highest) refuse(argument, std::to_string(value), std::to_string(lowest) + " to " + std::to_string(highest));
+  if (value < lowest || value > highest)
+    refuse(argument, std::to_string(value), std::to_string(lowest) + " to " + std::to_string(highest));
 }
 
 EngineOptions with_defaults(EngineOptions options, const Model& model) {
@@ -32,16 +33,20 @@ EngineOptions with_defaults(EngineOptions options, const Model& model) {
   const Device device = model.device();
   if (options.context == 0) options.context = std::min(h.context_length, kDefaultContext);
   if (options.context < 1 || options.context > h.context_length) {
-    refuse("context", std::to_string(options.context) + " tokens", "1 to the model's " + std::to_string(h.context_length));
+    refuse("context", std::to_string(options.context) + " tokens",
+           "1 to the model's " + std::to_string(h.context_length));
   }
   check_range("max_sessions", options.max_sessions, 1, 1 << 16);
   check_range("prefill_chunk", options.prefill_chunk, 1, 1 << 20);
-  options.prefill_chunk = std::max(std::min(options.prefill_chunk, options.context * options.max_sessions), options.max_sessions);
+  options.prefill_chunk =
+      std::max(std::min(options.prefill_chunk, options.context * options.max_sessions), options.max_sessions);
   if (options.activations == DType::none) options.activations = device.host_memory() ? DType::f32 : DType::bf16;
-  if (options.activations != DType::f32 && options.activations != DType::bf16) refuse("activations", dtype_info(options.activations).name, "f32, bf16");
+  if (options.activations != DType::f32 && options.activations != DType::bf16)
+    refuse("activations", dtype_info(options.activations).name, "f32, bf16");
   if (options.kv == DType::none) options.kv = DType::f16;
   if (!is_float(options.kv)) refuse("kv", dtype_info(options.kv).name, "f32, f16, bf16");
-  if (!options.cast) options.cast = device.kind == DeviceKind::cpu ? ops::ProductCast::int8_block : ops::ProductCast::none;
+  if (!options.cast)
+    options.cast = device.kind == DeviceKind::cpu ? ops::ProductCast::int8_block : ops::ProductCast::none;
   return options;
 }
 
@@ -77,10 +82,10 @@ struct LayerPlace {
 
 struct Session::State {
   int64_t length = 0;
-  std::vector<BlockList> pages;     ///< per group
-  uint64_t logits_step = kNoStep;   ///< the engine's step that computed logits_row
+  std::vector<BlockList> pages;    ///< per group
+  uint64_t logits_step = kNoStep;  ///< the engine's step that computed logits_row
   int64_t logits_row = 0;
-  uint64_t seen = 0;                ///< number of the call that saw it last: guards against one session twice in a step
+  uint64_t seen = 0;  ///< number of the call that saw it last: guards against one session twice in a step
 };
 
 struct Engine::Impl {
@@ -100,7 +105,9 @@ struct Engine::Impl {
     const ops::ProductCast cast = is_quantised(w.dtype) ? *options.cast : ops::ProductCast::none;
     run(context, ops::GemmArgs{.c = c, .a = a, .b = w, .bias = bias, .residual = {}, .cast = cast});
   }
-  void norm(const TensorView& y, const TensorView& x, const TensorView& gamma) { ops::rms_norm(context, y, x, gamma, h.eps); }
+  void norm(const TensorView& y, const TensorView& x, const TensorView& gamma) {
+    ops::rms_norm(context, y, x, gamma, h.eps);
+  }
 
   const Model& model;
   const Hyperparameters& h;
@@ -108,10 +115,10 @@ struct Engine::Impl {
   EngineOptions options;
   monotile::Context context;
   std::vector<LayerGroup> groups;
-  std::vector<RopeTable> rope;        ///< per group
-  std::vector<LayerPlace> places;     ///< per layer
-  std::vector<StepInputs> inputs;     ///< one; a vector because it needs the groups first
-  std::vector<Scratch> scratch;       ///< likewise
+  std::vector<RopeTable> rope;     ///< per group
+  std::vector<LayerPlace> places;  ///< per layer
+  std::vector<StepInputs> inputs;  ///< one; a vector because it needs the groups first
+  std::vector<Scratch> scratch;    ///< likewise
   Sampler sampler;
   int64_t sessions = 0;
   uint64_t calls = 0;
@@ -119,7 +126,7 @@ struct Engine::Impl {
   // The step being built or last run.
   uint64_t step = kNoStep;
   int64_t tokens = 0, sequences = 0, max_query = 0, max_kv_length = 0;
-  std::vector<int64_t> output_rows;   ///< rows of the tokens whose logits are wanted, ascending
+  std::vector<int64_t> output_rows;  ///< rows of the tokens whose logits are wanted, ascending
 };
 
 Engine::Impl::Impl(const Model& model_in, const EngineOptions& options_in)
@@ -135,16 +142,22 @@ Engine::Impl::Impl(const Model& model_in, const EngineOptions& options_in)
 
   places.resize(static_cast<size_t>(h.layers));
   for (const bool windowed : {false, true}) {
-    CacheShape shape{.layers = 0, .kv_heads = h.kv_heads, .head_dim_qk = h.head_dim_qk, .head_dim_v = h.head_dim_v, .dtype = options.kv};
+    CacheShape shape{.layers = 0,
+                     .kv_heads = h.kv_heads,
+                     .head_dim_qk = h.head_dim_qk,
+                     .head_dim_v = h.head_dim_v,
+                     .dtype = options.kv};
     for (size_t layer = 0; layer < places.size(); ++layer) {
       if (h.windowed[layer] == windowed) places[layer] = {groups.size(), shape.layers++};
     }
     if (shape.layers == 0) continue;
     shape.window = windowed ? h.window : 0;
     shape.max_columns = pages_for(options.context);
-    shape.pages = options.max_sessions * most_pages(options.context, shape.window, std::min(options.prefill_chunk, options.context));
+    shape.pages = options.max_sessions *
+                  most_pages(options.context, shape.window, std::min(options.prefill_chunk, options.context));
     groups.emplace_back(stream, shape, options.poison);
-    rope.emplace_back(stream, options.context, h.rotary_dim, windowed ? h.rope_base_local : h.rope_base, windowed ? ops::RopeScaling{} : h.rope_scaling);
+    rope.emplace_back(stream, options.context, h.rotary_dim, windowed ? h.rope_base_local : h.rope_base,
+                      windowed ? ops::RopeScaling{} : h.rope_scaling);
   }
   std::vector<int64_t> columns;
   for (const LayerGroup& group : groups) columns.push_back(group.shape().max_columns);
@@ -157,21 +170,26 @@ void Engine::Impl::check_work(std::span<const Work> work) {
   int64_t total = 0;
   ++calls;
   for (const Work& part : work) {
-    if (part.session == nullptr || part.session->engine_ != this) refuse("work", "a session of another engine", "sessions of this engine");
+    if (part.session == nullptr || part.session->engine_ != this)
+      refuse("work", "a session of another engine", "sessions of this engine");
     Session::State& state = *part.session->state_;
     if (state.seen == calls) refuse("work", "a session twice", "each session once");
     state.seen = calls;
     const auto count = static_cast<int64_t>(part.ids.size());
     if (count == 0) refuse("ids", "no tokens", "1 or more");
     if (count > options.context - state.length) {
-      refuse("ids", std::to_string(state.length + count) + " tokens in one session", "at most the context of " + std::to_string(options.context));
+      refuse("ids", std::to_string(state.length + count) + " tokens in one session",
+             "at most the context of " + std::to_string(options.context));
     }
     for (const int32_t id : part.ids) {
-      if (id < 0 || id >= h.vocabulary) refuse("ids", "token " + std::to_string(id), "0 to " + std::to_string(h.vocabulary - 1));
+      if (id < 0 || id >= h.vocabulary)
+        refuse("ids", "token " + std::to_string(id), "0 to " + std::to_string(h.vocabulary - 1));
     }
     total += count;
   }
-  if (total > options.prefill_chunk) refuse("work", std::to_string(total) + " tokens in one step", "at most prefill_chunk = " + std::to_string(options.prefill_chunk));
+  if (total > options.prefill_chunk)
+    refuse("work", std::to_string(total) + " tokens in one step",
+           "at most prefill_chunk = " + std::to_string(options.prefill_chunk));
 }
 
 void Engine::Impl::run_step(std::span<const Work> work) {
@@ -258,14 +276,16 @@ void Engine::Impl::attention_part(size_t layer, const TensorView& normed, Activa
   product(rows.q, normed, w.q, w.q_bias);
   product(rows.k, normed, w.k, w.k_bias);
   product(rows.v, normed, w.v, w.v_bias);
-  const TensorView q = rows.q.reshape({tokens, h.heads, h.head_dim_qk}), k = rows.k.reshape({tokens, h.kv_heads, h.head_dim_qk});
+  const TensorView q = rows.q.reshape({tokens, h.heads, h.head_dim_qk}),
+                   k = rows.k.reshape({tokens, h.kv_heads, h.head_dim_qk});
   if (w.q_norm.defined()) {
     norm(q, q, w.q_norm);
     norm(k, k, w.k_norm);
   }
   ops::rope(context, q, k, in.positions_view(tokens), rope[g].cos, rope[g].sin, h.rope_interleaved, h.rotary_dim);
   const TensorView &keys = groups[g].keys(index), &values = groups[g].values(index);
-  ops::kv_append(context, keys, values, k, rows.v.reshape({tokens, h.kv_heads, h.head_dim_v}), in.slots_view(g, tokens));
+  ops::kv_append(context, keys, values, k, rows.v.reshape({tokens, h.kv_heads, h.head_dim_v}),
+                 in.slots_view(g, tokens));
 
   const bool last = layer + 1 == weights.layers.size();
   if (!last || !output_rows.empty()) {
@@ -343,7 +363,8 @@ uint64_t Engine::cache_bytes() const {
 
 Session::Session(Engine& engine) : engine_(engine.impl_.get()), state_(std::make_unique<State>()) {
   if (engine_->sessions >= engine_->options.max_sessions) {
-    refuse("session", "number " + std::to_string(engine_->sessions + 1), "at most max_sessions = " + std::to_string(engine_->options.max_sessions));
+    refuse("session", "number " + std::to_string(engine_->sessions + 1),
+           "at most max_sessions = " + std::to_string(engine_->options.max_sessions));
   }
   state_->pages.resize(engine_->groups.size());
   for (size_t g = 0; g < state_->pages.size(); ++g) state_->pages[g].reserve(engine_->groups[g].shape().max_columns);
@@ -383,6 +404,7 @@ int32_t Session::choose(const SamplingOptions& sampling) {
   return engine_->sampler.choose(engine_->context, engine_->logits_of(*state_), sampling, state_->length);
 }
 
+void Session::synchronize() { engine_->context.stream().synchronize(); }
 int64_t Session::length() const { return state_->length; }
 int64_t Session::room() const { return engine_->options.context - state_->length; }
 

@@ -93,7 +93,8 @@ namespace {
 /// Takes tensors out of the file by name, checks them, and remembers which were taken and which are not there.
 class TensorReader {
  public:
-  TensorReader(const GgufFile& file, Device device, const Hyperparameters& hyperparameters) : file_(file), device_(device), h_(hyperparameters) {
+  TensorReader(const GgufFile& file, Device device, const Hyperparameters& hyperparameters)
+      : file_(file), device_(device), h_(hyperparameters) {
     for (const GgufTensor& tensor : file.tensors()) total_ += tensor.bytes;
     if (!device.host_memory()) stream_.emplace(device);
   }
@@ -108,7 +109,8 @@ class TensorReader {
     taken_.insert(tensor->name);
     const bool vector = cols == Extent::none;
     const int64_t wanted[2] = {extent_of(rows, h_), extent_of(cols, h_)};
-    const std::span<const int64_t> shape(wanted, vector ? 1 : 2), found(tensor->extents.data(), static_cast<size_t>(tensor->rank));
+    const std::span<const int64_t> shape(wanted, vector ? 1 : 2),
+        found(tensor->extents.data(), static_cast<size_t>(tensor->rank));
     if (!std::equal(shape.begin(), shape.end(), found.begin(), found.end())) {
       fail(ErrorCode::bad_file, name, "shape " + shape_of(found), shape_of(shape) + " by the metadata");
     }
@@ -127,10 +129,12 @@ class TensorReader {
       if (!taken_.contains(tensor.name)) unexpected.push_back(printable(tensor.name));
     }
     if (missing_.empty() && unexpected.empty()) return;
-    std::string text = "model " + file_.path() + ": " + h_.architecture + " with " + std::to_string(h_.layers) + " layers: ";
+    std::string text =
+        "model " + file_.path() + ": " + h_.architecture + " with " + std::to_string(h_.layers) + " layers: ";
     if (!missing_.empty()) text += std::to_string(missing_.size()) + " tensors missing: " + list_of(missing_);
     if (!unexpected.empty()) {
-      text += (missing_.empty() ? "" : "; ") + std::to_string(unexpected.size()) + " tensors that have no use: " + list_of(unexpected);
+      text += (missing_.empty() ? "" : "; ") + std::to_string(unexpected.size()) +
+              " tensors that have no use: " + list_of(unexpected);
     }
     throw Error(ErrorCode::bad_file, text);
   }
@@ -144,7 +148,8 @@ class TensorReader {
   int64_t parameters() const { return parameters_; }
   uint64_t total_bytes() const { return total_; }
 
-  [[noreturn]] void fail(ErrorCode code, const std::string& name, const std::string& given, const std::string& allowed) const {
+  [[noreturn]] void fail(ErrorCode code, const std::string& name, const std::string& given,
+                         const std::string& allowed) const {
     throw Error(code, "model " + file_.path() + ": tensor '" + name + "': " + given + "; allowed: " + allowed);
   }
 
@@ -208,11 +213,13 @@ std::vector<float> read_divisors(TensorReader& reader, const GgufFile& file) {
   if (!view.defined()) return {};
   std::vector<float> divisors(static_cast<size_t>(view.size()));
   const GgufTensor& tensor = file.tensor(kName);
-  if (tensor.dtype != DType::f32) reader.fail(ErrorCode::unsupported, kName, std::string("type ") + tensor.type_name, "F32");
+  if (tensor.dtype != DType::f32)
+    reader.fail(ErrorCode::unsupported, kName, std::string("type ") + tensor.type_name, "F32");
   std::memcpy(divisors.data(), tensor.data, divisors.size() * sizeof(float));
   for (size_t i = 0; i < divisors.size(); ++i) {
     if (!(divisors[i] > 0.0f) || !std::isfinite(divisors[i])) {
-      reader.fail(ErrorCode::bad_file, kName, "value " + std::to_string(divisors[i]) + " at " + std::to_string(i), "finite numbers above 0");
+      reader.fail(ErrorCode::bad_file, kName, "value " + std::to_string(divisors[i]) + " at " + std::to_string(i),
+                  "finite numbers above 0");
     }
   }
   return divisors;
@@ -238,7 +245,8 @@ int64_t read_vocabulary(const GgufFile& file, const Tokenizer& tokenizer) {
   const int64_t rows = embedding->rank == 2 ? embedding->extents[0] : 0;
   if (rows != tokenizer.vocab_size()) {
     throw Error(ErrorCode::bad_file, "model " + file.path() + ": tensor 'token_embd.weight': shape " +
-                                         shape_of({embedding->extents.data(), static_cast<size_t>(embedding->rank)}) + "; allowed: one row for each of the " +
+                                         shape_of({embedding->extents.data(), static_cast<size_t>(embedding->rank)}) +
+                                         "; allowed: one row for each of the " +
                                          std::to_string(tokenizer.vocab_size()) + " tokens of the tokenizer");
   }
   return rows;
@@ -254,7 +262,8 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
   Tokenizer tokenizer = Tokenizer::load(file);
   h.vocabulary = read_vocabulary(file, tokenizer);
 
-  auto impl = std::unique_ptr<Impl>(new Impl{std::move(file), std::move(h), std::move(tokenizer), {}, device, {}, 0, 0});
+  auto impl =
+      std::unique_ptr<Impl>(new Impl{std::move(file), std::move(h), std::move(tokenizer), {}, device, {}, 0, 0});
   TensorReader reader(impl->file, device, impl->hyperparameters);
   reader.progress = options.progress;
   impl->weights = read_weights(reader, architecture, impl->file, impl->hyperparameters);

@@ -15,7 +15,8 @@ PagePool::PagePool(int64_t count) : total_(count) {
 }
 
 int32_t PagePool::take() {
-  if (free_.empty()) throw Error(ErrorCode::out_of_memory, "key/value cache: all " + std::to_string(total_) + " pages are in use");
+  if (free_.empty())
+    throw Error(ErrorCode::out_of_memory, "key/value cache: all " + std::to_string(total_) + " pages are in use");
   const int32_t page = free_.back();
   free_.pop_back();
   return page;
@@ -23,7 +24,8 @@ int32_t PagePool::take() {
 
 void PagePool::give_back(int32_t page) {
   if (page < 0 || page >= total_ || free() == total_) {
-    throw Error(ErrorCode::internal, "key/value cache: page " + std::to_string(page) + " given back; allowed: a page in use");
+    throw Error(ErrorCode::internal,
+                "key/value cache: page " + std::to_string(page) + " given back; allowed: a page in use");
   }
   free_.push_back(page);  // never allocates: the capacity is that of a full pool
 }
@@ -57,19 +59,25 @@ void BlockList::clear(PagePool& pool) {
 LayerGroup::LayerGroup(Stream& stream, const CacheShape& shape, bool poison) : pool(shape.pages), shape_(shape) {
   const Device device = stream.device();
   const int64_t tokens = shape.pages * kPageSize * shape.kv_heads;
-  const int64_t key_bytes = storage_bytes(shape.dtype, tokens * shape.head_dim_qk), value_bytes = storage_bytes(shape.dtype, tokens * shape.head_dim_v);
+  const int64_t key_bytes = storage_bytes(shape.dtype, tokens * shape.head_dim_qk),
+                value_bytes = storage_bytes(shape.dtype, tokens * shape.head_dim_v);
   int64_t bytes = 0;
   if (__builtin_mul_overflow(key_bytes + value_bytes, shape.layers, &bytes)) {
-    throw Error(ErrorCode::invalid_argument, "key/value cache: " + std::to_string(shape.layers) + " layers with " + std::to_string(key_bytes + value_bytes) +
+    throw Error(ErrorCode::invalid_argument, "key/value cache: " + std::to_string(shape.layers) + " layers with " +
+                                                 std::to_string(key_bytes + value_bytes) +
                                                  " bytes each; allowed: fewer than 2^63 bytes in all");
   }
   memory_ = Buffer(device, static_cast<size_t>(bytes));
   if (poison) fill_bytes(stream, memory_.data(), 0xff, memory_.size());
   auto* at = memory_.as<std::byte>();
   for (int64_t layer = 0; layer < shape.layers; ++layer) {
-    keys_.emplace_back(at, shape.dtype, std::initializer_list<int64_t>{shape.pages, shape.kv_heads, kPageSize, shape.head_dim_qk}, device);
+    keys_.emplace_back(at, shape.dtype,
+                       std::initializer_list<int64_t>{shape.pages, shape.kv_heads, kPageSize, shape.head_dim_qk},
+                       device);
     at += key_bytes;
-    values_.emplace_back(at, shape.dtype, std::initializer_list<int64_t>{shape.pages, shape.kv_heads, kPageSize, shape.head_dim_v}, device);
+    values_.emplace_back(at, shape.dtype,
+                         std::initializer_list<int64_t>{shape.pages, shape.kv_heads, kPageSize, shape.head_dim_v},
+                         device);
     at += value_bytes;
   }
 }

@@ -33,8 +33,8 @@ struct CacheShape {
   int64_t layers = 0;
   int64_t kv_heads = 0;
   int64_t head_dim_qk = 0, head_dim_v = 0;
-  int64_t window = 0;         ///< 0: all keys are seen
-  int64_t max_columns = 0;    ///< pages of the longest sequence
+  int64_t window = 0;       ///< 0: all keys are seen
+  int64_t max_columns = 0;  ///< pages of the longest sequence
   int64_t pages = 0;
   DType dtype = DType::none;
 };
@@ -53,7 +53,9 @@ class BlockList {
   void grow(PagePool& pool, int64_t length);
   void clear(PagePool& pool);
   void reserve(int64_t columns) { pages_.reserve(static_cast<size_t>(columns)); }
-  int64_t slot(int64_t position) const { return pages_[static_cast<size_t>(position / kPageSize)] * kPageSize + position % kPageSize; }
+  int64_t slot(int64_t position) const {
+    return pages_[static_cast<size_t>(position / kPageSize)] * kPageSize + position % kPageSize;
+  }
   const std::vector<int32_t>& pages() const { return pages_; }
 
  private:

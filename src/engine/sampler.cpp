@@ -11,15 +11,18 @@ namespace monotile::engine {
 namespace {
 
 [[noreturn]] void refuse(const char* argument, double given, const char* allowed) {
-  throw Error(ErrorCode::invalid_argument, std::string("sampling: ") + argument + ": " + std::to_string(given) + "; allowed: " + allowed);
+  throw Error(ErrorCode::invalid_argument,
+              std::string("sampling: ") + argument + ": " + std::to_string(given) + "; allowed: " + allowed);
 }
 
 constexpr float kGreedyBelow = 1e-5f;  // as the operator
 
 }  // namespace
 
-int32_t Sampler::choose(monotile::Context& context, const TensorView& logits_row, const SamplingOptions& options, int64_t position) {
-  if (!(options.temperature >= 0.0f) || !std::isfinite(options.temperature)) refuse("temperature", options.temperature, "0 or more");
+int32_t Sampler::choose(monotile::Context& context, const TensorView& logits_row, const SamplingOptions& options,
+                        int64_t position) {
+  if (!(options.temperature >= 0.0f) || !std::isfinite(options.temperature))
+    refuse("temperature", options.temperature, "0 or more");
   if (!(options.top_p >= 0.0f) || !(options.top_p <= 1.0f)) refuse("top_p", options.top_p, "0 to 1");
   if (!(options.min_p >= 0.0f) || !(options.min_p <= 1.0f)) refuse("min_p", options.min_p, "0 to 1");
 
@@ -50,8 +53,10 @@ int32_t Sampler::choose(monotile::Context& context, const TensorView& logits_row
   copy_to_host(stream, &block, memory_.data(), sizeof(block));
   stream.synchronize();
   if (block.status == ops::row_has_nan || block.status == ops::row_no_valid_token) {
-    throw Error(ErrorCode::device_error, std::string("sampling: the logits at position ") + std::to_string(position) +
-                                             (block.status == ops::row_has_nan ? " hold NaN" : " hold no finite value") + "; no token can be chosen");
+    throw Error(ErrorCode::device_error,
+                std::string("sampling: the logits at position ") + std::to_string(position) +
+                    (block.status == ops::row_has_nan ? " hold NaN" : " hold no finite value") +
+                    "; no token can be chosen");
   }
   return block.id;
 }

@@ -12,11 +12,14 @@ struct Piece {
 
 constexpr int64_t kAlign = 256;
 
-int64_t aligned_bytes(const Piece& piece) { return (storage_bytes(piece.dtype, piece.rows * piece.cols) + kAlign - 1) / kAlign * kAlign; }
+int64_t aligned_bytes(const Piece& piece) {
+  return (storage_bytes(piece.dtype, piece.rows * piece.cols) + kAlign - 1) / kAlign * kAlign;
+}
 
 }  // namespace
 
-Scratch::Scratch(Stream& stream, const Hyperparameters& h, DType dtype, int64_t max_rows, int64_t max_outputs, bool poison) {
+Scratch::Scratch(Stream& stream, const Hyperparameters& h, DType dtype, int64_t max_rows, int64_t max_outputs,
+                 bool poison) {
   const Piece pieces[] = {
       {&all_.residual, dtype, max_rows, h.hidden},
       {&all_.normed, dtype, max_rows, h.hidden},
@@ -42,7 +45,8 @@ Scratch::Scratch(Stream& stream, const Hyperparameters& h, DType dtype, int64_t 
 
 Activations Scratch::rows(int64_t count) const {
   const auto first = [count](const TensorView& view) { return view.slice(0, 0, count); };
-  return {first(all_.residual), first(all_.normed), first(all_.delta), first(all_.q), first(all_.k), first(all_.v), first(all_.attended), first(all_.gate), first(all_.up)};
+  return {first(all_.residual), first(all_.normed),   first(all_.delta), first(all_.q), first(all_.k),
+          first(all_.v),        first(all_.attended), first(all_.gate),  first(all_.up)};
 }
 
 }  // namespace monotile::engine

@@ -7,14 +7,15 @@ namespace monotile::engine {
 
 /// Views of the first rows of each buffer. `rows` tokens; logits always f32.
 struct Activations {
-  TensorView residual, normed, delta;   ///< [rows, hidden]
-  TensorView q, k, v, attended;         ///< [rows, heads * dim]
-  TensorView gate, up;                  ///< [rows, feed_forward]
+  TensorView residual, normed, delta;  ///< [rows, hidden]
+  TensorView q, k, v, attended;        ///< [rows, heads * dim]
+  TensorView gate, up;                 ///< [rows, feed_forward]
 };
 
 class Scratch {
  public:
-  Scratch(Stream& stream, const Hyperparameters& hyperparameters, DType dtype, int64_t max_rows, int64_t max_outputs, bool poison);
+  Scratch(Stream& stream, const Hyperparameters& hyperparameters, DType dtype, int64_t max_rows, int64_t max_outputs,
+          bool poison);
 
   Activations rows(int64_t count) const;
   TensorView logits(int64_t count) const { return logits_.slice(0, 0, count); }

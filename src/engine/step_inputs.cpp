@@ -2,8 +2,12 @@
 
 namespace monotile::engine {
 
-StepInputs::StepInputs(Stream& stream, int64_t max_tokens, int64_t max_sequences, std::span<const int64_t> columns_of_groups)
-    : ids_at_(place(max_tokens)), positions_at_(place(max_tokens)), q_start_at_(place(max_sequences + 1)), kv_length_at_(place(max_sequences)) {
+StepInputs::StepInputs(Stream& stream, int64_t max_tokens, int64_t max_sequences,
+                       std::span<const int64_t> columns_of_groups)
+    : ids_at_(place(max_tokens)),
+      positions_at_(place(max_tokens)),
+      q_start_at_(place(max_sequences + 1)),
+      kv_length_at_(place(max_sequences)) {
   for (const int64_t columns : columns_of_groups) {
     const int64_t slots_at = place(max_tokens);
     groups_.push_back({slots_at, place(max_sequences * columns), columns});
@@ -19,7 +23,10 @@ void StepInputs::upload(Stream& stream) {
 }
 
 TensorView StepInputs::block_table_view(size_t group, int64_t sequences) const {
-  return {device_.as<int32_t>() + groups_[group].table_at, DType::i32, {sequences, groups_[group].columns}, device_.device()};
+  return {device_.as<int32_t>() + groups_[group].table_at,
+          DType::i32,
+          {sequences, groups_[group].columns},
+          device_.device()};
 }
 
 int64_t StepInputs::place(int64_t words) {

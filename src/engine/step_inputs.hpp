@@ -17,10 +17,12 @@ class StepInputs {
   /// Host side, to be filled before upload().
   int32_t* ids() { return host(ids_at_); }
   int32_t* positions() { return host(positions_at_); }
-  int32_t* q_start() { return host(q_start_at_); }      ///< max_sequences + 1
+  int32_t* q_start() { return host(q_start_at_); }  ///< max_sequences + 1
   int32_t* kv_length() { return host(kv_length_at_); }
   int32_t* slots(size_t group) { return host(groups_[group].slots_at); }
-  int32_t* block_table(size_t group, int64_t sequence) { return host(groups_[group].table_at) + sequence * groups_[group].columns; }
+  int32_t* block_table(size_t group, int64_t sequence) {
+    return host(groups_[group].table_at) + sequence * groups_[group].columns;
+  }
 
   void upload(Stream& stream);
 
@@ -39,7 +41,9 @@ class StepInputs {
 
   int64_t place(int64_t words);
   int32_t* host(int64_t at) { return (staging_.empty() ? device_.as<int32_t>() : staging_.data()) + at; }
-  TensorView vector(int64_t at, int64_t n) const { return {device_.as<int32_t>() + at, DType::i32, {n}, device_.device()}; }
+  TensorView vector(int64_t at, int64_t n) const {
+    return {device_.as<int32_t>() + at, DType::i32, {n}, device_.device()};
+  }
 
   int64_t words_ = 0;
   int64_t ids_at_, positions_at_, q_start_at_, kv_length_at_;
