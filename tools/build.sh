@@ -32,15 +32,17 @@ fi
 
 # On a terminal ninja keeps to one line itself. Elsewhere a line per tenth is enough; anything else it says is passed on.
 progress() {
-    awk '
-        match($0, /^\[[0-9]+\/[0-9]+ /) {
-            split(substr($0, 2), part, /[\/ ]/)
-            tenth = int(10 * part[1] / part[2])
-            if (tenth > last) { last = tenth; print "build: " part[1] " of " part[2] " steps, " part[3]; fflush() }
-            next
-        }
-        /^ninja: (Entering|no work)/ { next }
-        { print; fflush() }'
+    local line tenth last=0
+    while IFS= read -r line; do
+        if [[ "$line" =~ ^\[([0-9]+)/([0-9]+)\ ([0-9.]+s)\] ]]; then
+            tenth=$((10 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+            ((tenth > last)) || continue
+            last=$tenth
+            echo "build: ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]} steps, ${BASH_REMATCH[3]}"
+        elif [[ "$line" != "ninja: no work to do." && "$line" != "ninja: Entering directory"* ]]; then
+            printf '%s\n' "$line"
+        fi
+    done
 }
 
 start=$SECONDS
