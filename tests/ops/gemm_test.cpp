@@ -29,9 +29,10 @@ struct Case {
 };
 
 std::string describe(const Case& s) {
-  return std::string(dtype_info(s.a).name) + " x " + dtype_info(s.b).name + " -> " + dtype_info(s.c).name + " m " + std::to_string(s.m) + " n " +
-         std::to_string(s.n) + " k " + std::to_string(s.k) + (s.cast == ProductCast::int8_block ? " int8" : "") + " padding " +
-         std::to_string(s.padding) + " offset " + std::to_string(s.offset);
+  return std::string(dtype_info(s.a).name) + " x " + dtype_info(s.b).name + " -> " + dtype_info(s.c).name + " m " +
+         std::to_string(s.m) + " n " + std::to_string(s.n) + " k " + std::to_string(s.k) +
+         (s.cast == ProductCast::int8_block ? " int8" : "") + " padding " + std::to_string(s.padding) + " offset " +
+         std::to_string(s.offset);
 }
 
 class GemmTest : public OnDevice {
@@ -43,10 +44,12 @@ class GemmTest : public OnDevice {
     const int64_t block = dtype_info(s.b).block_elements;
     Operands o;
     o.a = TestTensor::random(s.a, {s.m, s.k}, 1, {.padding = {s.padding}, .offset = s.offset});
-    o.b = TestTensor::random(s.b, {s.n, s.k}, 2, {.padding = {block == 1 ? s.padding : s.padding % 3}, .offset = s.offset});
+    o.b = TestTensor::random(s.b, {s.n, s.k}, 2,
+                             {.padding = {block == 1 ? s.padding : s.padding % 3}, .offset = s.offset});
     o.c = TestTensor(s.c, {s.m, s.n}, {.padding = {s.padding}, .offset = s.offset});
     if (s.bias != DType::none) o.bias = TestTensor::random(s.bias, {s.n}, 3, {.offset = s.offset});
-    if (s.residual != DType::none) o.residual = TestTensor::random(s.residual, {s.m, s.n}, 4, {.padding = {s.padding}, .offset = s.offset});
+    if (s.residual != DType::none)
+      o.residual = TestTensor::random(s.residual, {s.m, s.n}, 4, {.padding = {s.padding}, .offset = s.offset});
     if (s.in_place) o.c.fill_random(5);
     return o;
   }
@@ -71,7 +74,8 @@ class GemmTest : public OnDevice {
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
         double size = 0;
-        for (int64_t k = 0; k < s.k; ++k) size += std::abs(a[static_cast<size_t>(i * s.k + k)] * b[static_cast<size_t>(j * s.k + k)]);
+        for (int64_t k = 0; k < s.k; ++k)
+          size += std::abs(a[static_cast<size_t>(i * s.k + k)] * b[static_cast<size_t>(j * s.k + k)]);
         const size_t at = static_cast<size_t>(i * s.n + j);
         if (s.bias != DType::none) steps[at] += std::abs(o.bias.get(j));
         if (s.residual != DType::none) steps[at] += std::abs(o.residual.get(i * s.n + j));
@@ -84,11 +88,13 @@ class GemmTest : public OnDevice {
     run_reference<GemmArgs>(ops::gemm_reference_run, [&](const At& at) { return args_of(s, o, at); });
     const TestTensor wanted = o.c;
     o.c = start;
-    run_on<GemmArgs>(device(), {&o.c}, [&](const At& at) { return args_of(s, o, at); }, kPortable);
+    run_on<GemmArgs>(
+        device(), {&o.c}, [&](const At& at) { return args_of(s, o, at); }, kPortable);
     EXPECT_TRUE(o.c.guards_intact()) << "bytes outside c were written";
     for (int64_t i = 0; i < o.c.size(); ++i) {
       const double got = o.c.get(i), right = wanted.get(i);
-      const double bound = sizes[static_cast<size_t>(i)] + (s.c == DType::f32 ? 0.5 : 1.0) * ulp(s.c, std::abs(right) + sizes[static_cast<size_t>(i)]);
+      const double bound = sizes[static_cast<size_t>(i)] +
+                           (s.c == DType::f32 ? 0.5 : 1.0) * ulp(s.c, std::abs(right) + sizes[static_cast<size_t>(i)]);
       ASSERT_LE(std::abs(got - right), bound) << "element " << i << " is " << got << ", wanted " << right;
     }
   }
@@ -120,7 +126,8 @@ TEST_P(GemmTest, BlockTypes) {
   for (const DType b : kBlocks) {
     for (const ProductCast cast : {ProductCast::none, ProductCast::int8_block}) {
       for (const DType a : kPlain) {
-        for (const int64_t m : {1, 2, 3, 5, 8, 9, 10, 11}) check({.a = a, .b = b, .c = a, .m = m, .n = 37, .k = 768, .cast = cast});
+        for (const int64_t m : {1, 2, 3, 5, 8, 9, 10, 11})
+          check({.a = a, .b = b, .c = a, .m = m, .n = 37, .k = 768, .cast = cast});
       }
     }
   }
@@ -134,7 +141,14 @@ TEST_P(GemmTest, SizesOfBlockTypes) {
         for (const int64_t m : {1, 9}) {
           for (const int64_t n : {1, 3, 6, 48}) {
             if (slow() && blocks * n > 100 && block > 32) continue;
-            check({.a = DType::f32, .b = b, .m = m, .n = n, .k = blocks * block, .cast = cast, .padding = blocks, .offset = n % 2});
+            check({.a = DType::f32,
+                   .b = b,
+                   .m = m,
+                   .n = n,
+                   .k = blocks * block,
+                   .cast = cast,
+                   .padding = blocks,
+                   .offset = n % 2});
           }
         }
       }
@@ -224,7 +238,8 @@ TEST_P(GemmTest, ExtremeCodes) {
         run_on<GemmArgs>(device(), {&c}, make, kPortable);
         double largest = 0;
         for (int64_t i = 0; i < w.size(); ++i) largest = std::max(largest, std::abs(w.get(i)));
-        EXPECT_TRUE(is_near(c, wanted, {.absolute = static_cast<double>(k) * 0x1p-24 * static_cast<double>(k) * largest}))
+        EXPECT_TRUE(
+            is_near(c, wanted, {.absolute = static_cast<double>(k) * 0x1p-24 * static_cast<double>(k) * largest}))
             << dtype_info(b).name << " byte " << byte << " m " << m;
       }
     }
@@ -236,32 +251,33 @@ TEST_P(GemmTest, SpecialActivations) {
   for (const DType b : {DType::q8_0, DType::q4_k}) {
     for (const ProductCast cast : {ProductCast::none, ProductCast::int8_block}) {
       for (const int64_t m : {6, 9}) {
-      const int64_t n = 9, k = 256;
-      TestTensor x = TestTensor::random(DType::f32, {m, k}, 8), w = TestTensor::random(b, {n, k}, 9), c(DType::f32, {m, n}), wanted;
-      for (int64_t i = 0; i < k; ++i) {
-        x.set(0 * k + i, 0.0);
-        x.set(1 * k + i, i == 40 ? 1e30 : x.get(1 * k + i));
-        x.set(2 * k + i, x.get(2 * k + i) * 1e-42);
-      }
-      x.set(3 * k + 100, std::nan(""));
-      x.set(4 * k + 7, HUGE_VAL);
-      const auto make = [&](const At& at) {
-        GemmArgs args;
-        args.c = at(c), args.a = at(x), args.b = at(w), args.cast = cast;
-        return args;
-      };
-      run_reference<GemmArgs>(ops::gemm_reference_run, make);
-      wanted = c;
-      c.poison();
-      run_on<GemmArgs>(device(), {&c}, make, kPortable);
-      for (int64_t j = 0; j < n; ++j) {
-        EXPECT_EQ(c.get(j), 0.0);
-        EXPECT_NEAR(c.get(n + j), wanted.get(n + j), 1e-5 * 1e30);
-        EXPECT_LE(std::abs(c.get(2 * n + j)), 1e-38);
-        EXPECT_TRUE(std::isnan(c.get(3 * n + j)));
-        EXPECT_FALSE(std::isfinite(c.get(4 * n + j)));
-        EXPECT_NEAR(c.get(5 * n + j), wanted.get(5 * n + j), 1e-3);
-      }
+        const int64_t n = 9, k = 256;
+        TestTensor x = TestTensor::random(DType::f32, {m, k}, 8), w = TestTensor::random(b, {n, k}, 9),
+                   c(DType::f32, {m, n}), wanted;
+        for (int64_t i = 0; i < k; ++i) {
+          x.set(0 * k + i, 0.0);
+          x.set(1 * k + i, i == 40 ? 1e30 : x.get(1 * k + i));
+          x.set(2 * k + i, x.get(2 * k + i) * 1e-42);
+        }
+        x.set(3 * k + 100, std::nan(""));
+        x.set(4 * k + 7, HUGE_VAL);
+        const auto make = [&](const At& at) {
+          GemmArgs args;
+          args.c = at(c), args.a = at(x), args.b = at(w), args.cast = cast;
+          return args;
+        };
+        run_reference<GemmArgs>(ops::gemm_reference_run, make);
+        wanted = c;
+        c.poison();
+        run_on<GemmArgs>(device(), {&c}, make, kPortable);
+        for (int64_t j = 0; j < n; ++j) {
+          EXPECT_EQ(c.get(j), 0.0);
+          EXPECT_NEAR(c.get(n + j), wanted.get(n + j), 1e-5 * 1e30);
+          EXPECT_LE(std::abs(c.get(2 * n + j)), 1e-38);
+          EXPECT_TRUE(std::isnan(c.get(3 * n + j)));
+          EXPECT_FALSE(std::isfinite(c.get(4 * n + j)));
+          EXPECT_NEAR(c.get(5 * n + j), wanted.get(5 * n + j), 1e-3);
+        }
       }
     }
   }
@@ -276,17 +292,21 @@ TEST_P(GemmTest, RowsDoNotDependOnTheBatch) {
       TestTensor w = TestTensor::random(b, {n, k}, 10);
       const auto product = [&](int64_t m, int64_t first) {
         TestTensor x = TestTensor::random(DType::f32, {40, k}, 11), c(DType::f32, {m, n});
-        run_on<GemmArgs>(device(), {&c}, [&](const At& at) {
-          GemmArgs args;
-          args.c = at(c), args.a = at(x).slice(0, first, first + m), args.b = at(w), args.cast = cast;
-          return args;
-        }, kPortable);
+        run_on<GemmArgs>(
+            device(), {&c},
+            [&](const At& at) {
+              GemmArgs args;
+              args.c = at(c), args.a = at(x).slice(0, first, first + m), args.b = at(w), args.cast = cast;
+              return args;
+            },
+            kPortable);
         return c.values();
       };
       const std::vector<double> whole = product(slow() ? 16 : 40, 0);
       for (const int64_t m : {8, 9, 11}) {
         const std::vector<double> some = product(m, 3);
-        for (size_t i = 0; i < some.size(); ++i) ASSERT_EQ(some[i], whole[i + static_cast<size_t>(3 * n)]) << dtype_info(b).name << " m " << m;
+        for (size_t i = 0; i < some.size(); ++i)
+          ASSERT_EQ(some[i], whole[i + static_cast<size_t>(3 * n)]) << dtype_info(b).name << " m " << m;
       }
     }
   }
@@ -295,7 +315,8 @@ TEST_P(GemmTest, RowsDoNotDependOnTheBatch) {
 /// The choice is the portable tier, and a plan for many rows serves fewer.
 TEST_P(GemmTest, PlanServesFewerRows) {
   Stream stream(device());
-  TestTensor x = TestTensor::random(DType::f32, {20, 256}, 12), w = TestTensor::random(DType::q6_k, {11, 256}, 13), c(DType::f32, {20, 11});
+  TestTensor x = TestTensor::random(DType::f32, {20, 256}, 12), w = TestTensor::random(DType::q6_k, {11, 256}, 13),
+             c(DType::f32, {20, 11});
   GemmArgs args;
   args.c = c.on(stream), args.a = x.on(stream), args.b = w.on(stream), args.cast = ProductCast::int8_block;
   const Plan<GemmArgs> planned = plan(device(), args);
@@ -308,7 +329,8 @@ TEST_P(GemmTest, PlanServesFewerRows) {
   stream.synchronize();
   c.fetch(stream);
   std::vector<double> first = c.values();
-  for (int64_t i = 2 * 11; i < c.size(); ++i) EXPECT_TRUE(std::isnan(first[static_cast<size_t>(i)])) << "row past the call was written";
+  for (int64_t i = 2 * 11; i < c.size(); ++i)
+    EXPECT_TRUE(std::isnan(first[static_cast<size_t>(i)])) << "row past the call was written";
   planned.run(stream, args, workspace.data());
   stream.synchronize();
   c.fetch(stream);
@@ -317,11 +339,15 @@ TEST_P(GemmTest, PlanServesFewerRows) {
 
 TEST(GemmErrors, NameTheArgument) {
   Context context(Device{});
-  TestTensor a(DType::f32, {2, 64}), b(DType::q8_0, {3, 64}), c(DType::f32, {2, 3}), wide(DType::f32, {2, 4}), plain(DType::f32, {3, 64});
-  const auto call = [&](TestTensor& to, TestTensor& x, TestTensor& w, ProductCast cast) { ops::gemm(context, to.host(), x.host(), w.host(), cast); };
+  TestTensor a(DType::f32, {2, 64}), b(DType::q8_0, {3, 64}), c(DType::f32, {2, 3}), wide(DType::f32, {2, 4}),
+      plain(DType::f32, {3, 64});
+  const auto call = [&](TestTensor& to, TestTensor& x, TestTensor& w, ProductCast cast) {
+    ops::gemm(context, to.host(), x.host(), w.host(), cast);
+  };
   expect_error(ErrorCode::invalid_argument, {"gemm", "c"}, [&] { call(wide, a, b, ProductCast::none); });
   expect_error(ErrorCode::invalid_argument, {"gemm", "b", "64"}, [&] { call(c, wide, b, ProductCast::none); });
-  expect_error(ErrorCode::invalid_argument, {"gemm", "cast", "int8_block"}, [&] { call(c, a, plain, ProductCast::int8_block); });
+  expect_error(ErrorCode::invalid_argument, {"gemm", "cast", "int8_block"},
+               [&] { call(c, a, plain, ProductCast::int8_block); });
 }
 
 }  // namespace

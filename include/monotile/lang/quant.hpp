@@ -62,7 +62,8 @@ MT_FN void unpack8(const uint8_t* row, int64_t first, float (&out)[8]) {
   } else if constexpr (Q == DType::q4_k) {
     const int sub = i / 32;
     const scale_minimum sm = q4_k_scale(block, sub);
-    const float d = half_at(block) * static_cast<float>(sm.scale), minimum = half_at(block + 2) * static_cast<float>(sm.minimum);
+    const float d = half_at(block) * static_cast<float>(sm.scale),
+                minimum = half_at(block + 2) * static_cast<float>(sm.minimum);
     load_bytes8(low, block + 16 + i / 64 * 32 + i % 32);
     MT_UNROLL
     for (int e = 0; e < 8; ++e) out[e] = d * static_cast<float>(byte_of(low, e) >> (sub % 2 * 4) & 15) - minimum;

@@ -9,9 +9,11 @@ namespace {
 template <class T>
 void register_casts(dots::Activations from) {
   using Params = kernels::CastRowsParams<T>;
-  register_kernel("gemm.to_int8", lang::kTarget, from, erase<Params>(&lang::launch<kernels::RowsToInt8<T, DotLayout>, Params>));
+  register_kernel("gemm.to_int8", lang::kTarget, from,
+                  erase<Params>(&lang::launch<kernels::RowsToInt8<T, DotLayout>, Params>));
   if constexpr (!lang::kHasLanes) {
-    register_kernel("gemm.to_float", lang::kTarget, from, erase<Params>(&lang::launch<kernels::RowsToFloat<T, DotLayout>, Params>));
+    register_kernel("gemm.to_float", lang::kTarget, from,
+                    erase<Params>(&lang::launch<kernels::RowsToFloat<T, DotLayout>, Params>));
   }
 }
 

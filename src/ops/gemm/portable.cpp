@@ -62,7 +62,8 @@ void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& p
   const Target target = target_of(device);
   const Activations activations = activations_for(args, device);
   const int rows = rows_of_a(args, device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel("gemm.row_dots", target, dots::variant(activations, args.b.dtype, rows)));
+  plan.kernel = reinterpret_cast<const void*>(
+      find_kernel("gemm.row_dots", target, dots::variant(activations, args.b.dtype, rows)));
   const Cast cast = cast_for(args, device);
   int64_t cast_entry = 0;
   if (cast.kernel != nullptr) {
@@ -85,10 +86,13 @@ Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args) {
   if (!is_cpu(*plan.device)) {
     t.shape.n_per_program = t.grid.threads / 32;
   } else if (plan.config[1] == 1) {
+    // One stretch of b per thread, or several of at least 256 KB: at the start of each the memory has to get going again (32 KB pieces cost
+    // a third of the speed), and at most eight keep threads busy that were held up elsewhere.
+    constexpr int64_t kStretchBytes = 256 * 1024, kMostStretches = 8;
     const DTypeInfo b = dtype_info(args.b.dtype);
-    const int64_t row_bytes = std::max<int64_t>(1, k / b.block_elements * b.block_bytes);
-    // about 32 KB of b: enough to pay for the start of a program, in the first-level cache for the next row of a, small enough to share out
-    t.shape.n_per_program = std::clamp<int64_t>(32768 / row_bytes / 4 * 4, 4, 256);
+    const int64_t threads = std::max(1, cpu_threads()), bytes = n * (k / b.block_elements * b.block_bytes);
+    const int64_t stretches = threads * std::clamp<int64_t>(bytes / (threads * kStretchBytes), 1, kMostStretches);
+    t.shape.n_per_program = ceil_div(ceil_div(n, stretches), 8) * 8;
     t.shape.m_per_program = m;
   } else {
     constexpr int64_t kMostRows = 512;  // with 32 columns 64 KB of sums
@@ -102,7 +106,8 @@ Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args) {
 lang::any_rows any_rows_of(const TensorView& view) { return {view.data, view.dtype, view.step(0)}; }
 
 template <class T>
-void cast_rows(const Plan<GemmArgs>& plan, Stream& stream, const TensorView& a, const lang::int8_rows& to_int8, const lang::view<float>& to_float) {
+void cast_rows(const Plan<GemmArgs>& plan, Stream& stream, const TensorView& a, const lang::int8_rows& to_int8,
+               const lang::view<float>& to_float) {
   using Params = kernels::CastRowsParams<T>;
   Params p{};
   p.from = row_view<const T>(a);

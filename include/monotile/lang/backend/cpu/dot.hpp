@@ -94,10 +94,12 @@ MT_FN float stream_row(const quant_view<Q>& w, int64_t row, const float* a, int6
       if constexpr (Q != DType::q4_k) {  // the scale once per sum instead of once per element
         unpacker<Q>::float_codes(p, sub, v);
         if constexpr (kSubs == 1) {
-          sum += ((v[0] * load8(x) + v[1] * load8(x + 8)) + (v[2] * load8(x + 16) + v[3] * load8(x + 24))) * as_float8(half_in_all(p));
+          sum += ((v[0] * load8(x) + v[1] * load8(x + 8)) + (v[2] * load8(x + 16) + v[3] * load8(x + 24))) *
+                 as_float8(half_in_all(p));
         } else {
           const sub_scales s = unpacker<Q>::scales(p, sub);
-          sum += (v[0] * load8(x) + v[1] * load8(x + 8)) * s.low + (v[2] * load8(x + 16) + v[3] * load8(x + 24)) * s.high;
+          sum +=
+              (v[0] * load8(x) + v[1] * load8(x + 8)) * s.low + (v[2] * load8(x + 16) + v[3] * load8(x + 24)) * s.high;
         }
         continue;
       }
@@ -118,7 +120,9 @@ struct int8_row {
   const int32_t* sums;
   const int16_t* half_sums;
 };
-MT_FN int8_row row_of_int8(const int8_rows& a, int64_t r) { return {a.codes(r), a.wide_codes(r), a.scales(r), a.sums(r), a.half_sums(r)}; }
+MT_FN int8_row row_of_int8(const int8_rows& a, int64_t r) {
+  return {a.codes(r), a.wide_codes(r), a.scales(r), a.sums(r), a.half_sums(r)};
+}
 
 /// One block of 32: sum + d * scale * (integer dot). The offset of unsigned codes is taken off the integers: offset / 8 times the sum of the
 /// activations in each of eight lanes.
@@ -133,11 +137,11 @@ MT_FN __m256 add_block(__m256 sum, const uint8_t* block, const int8_row& a, int6
     const __m256i offset = _mm256_slli_epi32(_mm256_set1_epi32(a.sums[b]), U::kOffset == 16 ? 1 : 0);
     dot = _mm256_sub_epi32(_mm256_madd_epi16(_mm256_maddubs_epi16(q, x), ones), offset);
   }
-  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(half_in_all(block), _mm256_broadcast_ss(a.scales + b)), sum);
+  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(half_in_all(block), _mm256_broadcast_ss(a.scales + b)),
+                         sum);
 }
 template <DType Q>
-  requires(kSubBlocks<Q> == 1)
-MT_FN float stream_row(const quant_view<Q>& w, int64_t row, const int8_row& a, int64_t k) {
+requires(kSubBlocks<Q> == 1) MT_FN float stream_row(const quant_view<Q>& w, int64_t row, const int8_row& a, int64_t k) {
   const uint8_t* p = w.row(row);
   __m256 even = _mm256_setzero_ps(), odd = even;
   int64_t b = 0;
@@ -170,8 +174,10 @@ MT_FN float stream_row(const quant_view<DType::q4_k>& w, int64_t row, const int8
 #pragma GCC unroll 4
     for (int pair = 0; pair < 4; ++pair) {
       const __m256i bytes = load32(block + 16 + 32 * pair);
-      const __m256i even = _mm256_madd_epi16(_mm256_maddubs_epi16(low_nibbles(bytes), load32(x + 64 * pair)), spread16(scales, 2 * pair));
-      const __m256i odd = _mm256_madd_epi16(_mm256_maddubs_epi16(high_nibbles(bytes), load32(x + 64 * pair + 32)), spread16(scales, 2 * pair + 1));
+      const __m256i even = _mm256_madd_epi16(_mm256_maddubs_epi16(low_nibbles(bytes), load32(x + 64 * pair)),
+                                             spread16(scales, 2 * pair));
+      const __m256i odd = _mm256_madd_epi16(_mm256_maddubs_epi16(high_nibbles(bytes), load32(x + 64 * pair + 32)),
+                                            spread16(scales, 2 * pair + 1));
       part = _mm256_fmadd_ps(_mm256_cvtepi32_ps(even), _mm256_broadcast_ss(scale + 2 * pair), part);
       part = _mm256_fmadd_ps(_mm256_cvtepi32_ps(odd), _mm256_broadcast_ss(scale + 2 * pair + 1), part);
     }
@@ -194,11 +200,13 @@ MT_FN float stream_row(const quant_view<DType::q6_k>& w, int64_t row, const int8
     const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 192));
     // scales of first halves in the low 128 bits, of second halves in the high ones: what a product of 32 elements wants
     const __m256i scales = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(packed, even_odd));
-    const __m256i offset = _mm256_slli_epi32(_mm256_madd_epi16(_mm256_cvtepi8_epi16(packed), load32(a.half_sums + 16 * b)), 5);
+    const __m256i offset =
+        _mm256_slli_epi32(_mm256_madd_epi16(_mm256_cvtepi8_epi16(packed), load32(a.half_sums + 16 * b)), 5);
     __m256 part = _mm256_mul_ps(_mm256_cvtepi32_ps(offset), _mm256_sub_ps(_mm256_setzero_ps(), _mm256_loadu_ps(scale)));
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      const __m256i low0 = load32(block + 64 * half), low1 = load32(block + 64 * half + 32), high = load32(block + 128 + 32 * half);
+      const __m256i low0 = load32(block + 64 * half), low1 = load32(block + 64 * half + 32),
+                    high = load32(block + 128 + 32 * half);
       const __m256i q[4] = {
           _mm256_or_si256(low_nibbles(low0), _mm256_and_si256(_mm256_slli_epi16(high, 4), pairs)),
           _mm256_or_si256(low_nibbles(low1), _mm256_and_si256(_mm256_slli_epi16(high, 2), pairs)),
@@ -218,15 +226,29 @@ MT_FN float stream_row(const quant_view<DType::q6_k>& w, int64_t row, const int8
 }
 #endif
 
-/// All rows of b of a block times one row of a.
-template <class W, class A>
-MT_FN void stream_block(const W& w, int64_t first, int64_t n, const A& a, int64_t k, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = stream_row(w, first + i, a, k);
+MT_FN const float* activation_row(const view<const float>& a, int64_t r) { return a.row(r); }
+#if defined(__AVX2__)
+MT_FN int8_row activation_row(const int8_rows& a, int64_t r) { return row_of_int8(a, r); }
+#endif
+
+/// Rows of b stay in the first-level cache for all rows of a: about 16 KB of them at a time.
+template <int MT, class A, class W>
+MT_FN void stream_block(const dot_block<MT>& block, const A& a, const W& w, const dot_sums& sums) {
+  const int64_t row_bytes = reinterpret_cast<const char*>(w.row(1)) - reinterpret_cast<const char*>(w.row(0));
+  const int64_t step = block.m == 1 ? block.n : std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_bytes));
+  for (int64_t n = 0; n < block.n; n += step) {
+    const int64_t end = std::min(n + step, block.n);
+    for (int64_t r = 0; r < block.m; ++r) {
+      const auto row = activation_row(a, block.first_m + r);
+      float* out = sums.row(r);
+      for (int64_t i = n; i < end; ++i) out[i] = stream_row(w, block.first_n + i, row, block.k);
+    }
+  }
 }
 
 // --- rows of b unpacked into panels ----------------------------------------------------------------------------------------------------
 inline constexpr int kPanelRows = 16;
-inline constexpr int kRowsOfA = 4;  // 4 x 16 sums in eight vector registers
+inline constexpr int kRowsOfA = 4;                                     // 4 x 16 sums in eight vector registers
 inline constexpr int64_t kFloatPanelCols = 256, kInt8PanelCols = 512;  // 16 KB either way
 
 /// Eight rows of eight: out[j] = lane j of each row.
@@ -250,7 +272,8 @@ MT_FN void transpose8(float8 (&r)[8]) {
 
 /// panel[col][row] of columns [first_col, first_col + cols) and 16 rows, those past `rows` 0.
 template <class T>
-MT_FN void pack_float_panel(const view<const T>& w, int64_t first, int64_t rows, int64_t first_col, int64_t cols, float* panel) {
+MT_FN void pack_float_panel(const view<const T>& w, int64_t first, int64_t rows, int64_t first_col, int64_t cols,
+                            float* panel) {
   for (int group = 0; group < kPanelRows; group += 8) {
     int64_t c = 0;
     for (; c < cols; c += 8) {
@@ -270,7 +293,8 @@ MT_FN void pack_float_panel(const view<const T>& w, int64_t first, int64_t rows,
   }
 }
 template <DType Q>
-MT_FN void pack_float_panel(const quant_view<Q>& w, int64_t first, int64_t rows, int64_t first_col, int64_t cols, float* panel) {
+MT_FN void pack_float_panel(const quant_view<Q>& w, int64_t first, int64_t rows, int64_t first_col, int64_t cols,
+                            float* panel) {
   constexpr int kSubs = kSubBlocks<Q>;
   for (int group = 0; group < kPanelRows; group += 8) {
     for (int64_t c = 0; c < cols; c += 32) {
@@ -278,7 +302,8 @@ MT_FN void pack_float_panel(const quant_view<Q>& w, int64_t first, int64_t rows,
       float8 v[8][4];
       for (int i = 0; i < 8; ++i) {
         if (group + i < rows) {
-          unpacker<Q>::values(w.row(first + group + i) + sub / kSubs * w.block_bytes, static_cast<int>(sub % kSubs), v[i]);
+          unpacker<Q>::values(w.row(first + group + i) + sub / kSubs * w.block_bytes, static_cast<int>(sub % kSubs),
+                              v[i]);
         } else {
           for (float8& part : v[i]) part = float8{};
         }
@@ -295,7 +320,8 @@ MT_FN void pack_float_panel(const quant_view<Q>& w, int64_t first, int64_t rows,
 
 /// sums[r][0..16) += a[r] . panel, R rows of a.
 template <int R>
-__attribute__((noinline)) void multiply_float_panel(const float* panel, int64_t cols, const float* const (&a)[kRowsOfA], float* sums, int64_t stride) {
+__attribute__((noinline)) void multiply_float_panel(const float* panel, int64_t cols, const float* const (&a)[kRowsOfA],
+                                                    float* sums, int64_t stride) {
   float8 s[R][2];
   for (int r = 0; r < R; ++r) {
     s[r][0] = load8(sums + r * stride);
@@ -326,7 +352,8 @@ MT_FN void each_rows_of_a(int64_t m, F f) {
 }
 
 template <int MT, class W>
-MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const view<const float>& a, const W& w, const dot_sums& sums) {
+MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const view<const float>& a, const W& w,
+                       const dot_sums& sums) {
   float* panel = ctx.take<float>(kFloatPanelCols * kPanelRows);
   for (int64_t c = 0; c < block.k; c += kFloatPanelCols) {
     const int64_t cols = std::min(kFloatPanelCols, block.k - c);
@@ -351,7 +378,8 @@ struct alignas(64) int16_block {
 };
 
 template <DType Q>
-MT_FN void pack_int16_panel(const quant_view<Q>& w, int64_t first, int64_t rows, int64_t first_col, int64_t cols, int16_block* panel) {
+MT_FN void pack_int16_panel(const quant_view<Q>& w, int64_t first, int64_t rows, int64_t first_col, int64_t cols,
+                            int16_block* panel) {
   constexpr int kSubs = kSubBlocks<Q>;
   using U = unpacker<Q>;
   for (int64_t b = 0; b < cols / 32; ++b) {
@@ -368,7 +396,8 @@ MT_FN void pack_int16_panel(const quant_view<Q>& w, int64_t first, int64_t rows,
         }
         const uint8_t* block = w.row(first + group + i) + sub_block / kSubs * w.block_bytes;
         const __m256i codes = U::signed_codes(block, sub);
-        __m256i first16 = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(codes)), last16 = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(codes, 1));
+        __m256i first16 = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(codes)),
+                last16 = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(codes, 1));
         to.minimum[group + i] = 0.0f;
         if constexpr (Q == DType::q4_k) {
           const scale_minimum sm = q4_k_scale(block, sub);
@@ -403,7 +432,8 @@ MT_FN void keep_in_register(__m256i& v) { asm("" : "+x"(v)); }
 
 /// sums[r][0..16) += a[r] . panel, R rows of a; integers within a block of 32.
 template <int R, bool Minimum>
-__attribute__((noinline)) void multiply_int16_panel(const int16_block* panel, int64_t blocks, const int8_row (&a)[kRowsOfA], float* sums, int64_t stride) {
+__attribute__((noinline)) void multiply_int16_panel(const int16_block* panel, int64_t blocks,
+                                                    const int8_row (&a)[kRowsOfA], float* sums, int64_t stride) {
   for (int64_t b = 0; b < blocks; ++b) {
     const int16_block& w = panel[b];
     __m256i dot[R][2];
@@ -431,7 +461,8 @@ __attribute__((noinline)) void multiply_int16_panel(const int16_block* panel, in
       for (int half = 0; half < 2; ++half) {
         float* to = sums + r * stride + 8 * half;
         __m256 sum = _mm256_loadu_ps(to);
-        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][half]), _mm256_mul_ps(_mm256_load_ps(w.scale + 8 * half), scale), sum);
+        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][half]),
+                              _mm256_mul_ps(_mm256_load_ps(w.scale + 8 * half), scale), sum);
         if constexpr (Minimum) sum = _mm256_fnmadd_ps(_mm256_load_ps(w.minimum + 8 * half), total, sum);
         _mm256_storeu_ps(to, sum);
       }
@@ -440,7 +471,8 @@ __attribute__((noinline)) void multiply_int16_panel(const int16_block* panel, in
 }
 
 template <int MT, DType Q>
-MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const int8_rows& a, const quant_view<Q>& w, const dot_sums& sums) {
+MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const int8_rows& a, const quant_view<Q>& w,
+                       const dot_sums& sums) {
   int16_block* panel = ctx.take<int16_block>(kInt8PanelCols / 32);
   for (int64_t c = 0; c < block.k; c += kInt8PanelCols) {
     const int64_t cols = std::min(kInt8PanelCols, block.k - c);
@@ -462,52 +494,40 @@ MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const int8_rows
 #endif
 
 // --- the words -------------------------------------------------------------------------------------------------------------------------
-#if !defined(__AVX2__)
-/// int8 blocks back to fp32, in scratch.
-template <int MT>
-MT_FN view<const float> float_rows(Context& ctx, const dot_block<MT>& block, const int8_rows& a) {
-  float* values = ctx.take<float>(block.m * block.k);
-  for (int64_t r = 0; r < block.m; ++r) {
-    const int8_t* codes = a.codes(block.first_m + r);
-    const float* scales = a.scales(block.first_m + r);
-    for (int64_t c = 0; c < block.k; ++c) values[r * block.k + c] = scales[c / 32] * static_cast<float>(codes[c]);
+template <int MT, class A, class W>
+MT_FN dot_sums block_dots(Context& ctx, const dot_block<MT>& block, const A& a, const W& w) {
+  const int64_t stride = (block.n + kPanelRows - 1) / kPanelRows * kPanelRows;
+  const dot_sums sums{ctx.take<float>(block.m * stride), stride};
+  if constexpr (MT == 1) {
+    stream_block(block, a, w, sums);
+  } else {
+    std::memset(sums.values, 0, static_cast<size_t>(block.m * stride) * sizeof(float));
+    panel_block(ctx, block, a, w, sums);
   }
-  view<const float> rows;
-  rows.data = values - block.first_m * block.k;
-  rows.outer_stride = block.k;
-  rows.cols = block.k;
-  return rows;
+  return sums;
 }
-#endif
 
 template <int MT, class A, class W>
 MT_FN dot_sums row_dots(Context& ctx, const dot_block<MT>& block, const A& a, const W& w) {
 #if !defined(__AVX2__)
-  if constexpr (std::is_same_v<A, int8_rows>) return row_dots(ctx, block, float_rows(ctx, block, a), w);
-#endif
-  const int64_t stride = (block.n + kPanelRows - 1) / kPanelRows * kPanelRows;
-  const dot_sums sums{ctx.take<float>(block.m * stride), stride};
-  if constexpr (MT == 1) {
+  if constexpr (std::is_same_v<A, int8_rows>) {  // no integer products: back to fp32, in scratch
+    float* values = ctx.take<float>(block.m * block.k);
     for (int64_t r = 0; r < block.m; ++r) {
-      if constexpr (std::is_same_v<A, int8_rows>) {
-#if defined(__AVX2__)
-        stream_block(w, block.first_n, block.n, row_of_int8(a, block.first_m + r), block.k, sums.row(r));
-#endif
-      } else {
-        stream_block(w, block.first_n, block.n, a.row(block.first_m + r), block.k, sums.row(r));
-      }
+      const int8_t* codes = a.codes(block.first_m + r);
+      const float* scales = a.scales(block.first_m + r);
+      for (int64_t c = 0; c < block.k; ++c) values[r * block.k + c] = scales[c / 32] * static_cast<float>(codes[c]);
     }
+    view<const float> rows;
+    rows.data = values - block.first_m * block.k;
+    rows.outer_stride = block.k;
+    rows.cols = block.k;
+    return block_dots(ctx, block, rows, w);
   } else {
-    std::memset(sums.values, 0, static_cast<size_t>(block.m * stride) * sizeof(float));
-    if constexpr (!std::is_same_v<A, int8_rows>) {
-      panel_block(ctx, block, a, w, sums);
-    } else {
-#if defined(__AVX2__)
-      panel_block(ctx, block, a, w, sums);
-#endif
-    }
+    return block_dots(ctx, block, a, w);
   }
-  return sums;
+#else
+  return block_dots(ctx, block, a, w);
+#endif
 }
 
 /// f(pointer to element `offset`), in the type that it has.
@@ -575,7 +595,8 @@ MT_FN void store_int8_blocks(Context&, const int8_rows& to, const place<L>& at, 
       float8 scaled = v[i] * inverse;
       scaled = scaled < 127.0f ? scaled : float8{} + 127.0f;
       scaled = scaled > -127.0f ? scaled : float8{} - 127.0f;
-      const float8 rounded = (scaled + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: to the nearest integer, halves to even
+      const float8 rounded =
+          (scaled + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: to the nearest integer, halves to even
       const int8x32 code = __builtin_convertvector(rounded, int8x32);
       for (int e = 0; e < 8; ++e) {
         codes[32 * b + 8 * i + e] = static_cast<int8_t>(code[e]);

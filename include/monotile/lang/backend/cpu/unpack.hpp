@@ -49,17 +49,18 @@ MT_FN __m256i nibbles_of(const uint8_t* p) {
 }
 /// Byte i is 16 if bit i of the word at p is set, else 0.
 MT_FN __m256i bit_bytes(const uint8_t* p) {
-  const __m256i spread = _mm256_shuffle_epi8(
-      _mm256_set1_epi32(static_cast<int>(word_at(p))),
-      _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
+  const __m256i spread =
+      _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(word_at(p))),
+                          _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
   const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
   return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit), _mm256_set1_epi8(16));
 }
 /// The eight scales (low) and minima (high) of a q4_k block, one byte each.
 MT_FN __m128i q4_k_scales(const uint8_t* block) {
   const uint32_t a = word_at(block + 4), b = word_at(block + 8), c = word_at(block + 12);
-  return _mm_set_epi32(static_cast<int>((c >> 4 & 0x0f0f0f0fu) | (b >> 2 & 0x30303030u)), static_cast<int>(b & 0x3f3f3f3fu),
-                       static_cast<int>((c & 0x0f0f0f0fu) | (a >> 2 & 0x30303030u)), static_cast<int>(a & 0x3f3f3f3fu));
+  return _mm_set_epi32(static_cast<int>((c >> 4 & 0x0f0f0f0fu) | (b >> 2 & 0x30303030u)),
+                       static_cast<int>(b & 0x3f3f3f3fu), static_cast<int>((c & 0x0f0f0f0fu) | (a >> 2 & 0x30303030u)),
+                       static_cast<int>(a & 0x3f3f3f3fu));
 }
 
 struct sub_scales {
@@ -79,7 +80,9 @@ template <>
 struct codes_of<DType::q5_0> {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 16;
-  static MT_FN __m256i codes(const uint8_t* block, int) { return _mm256_or_si256(nibbles_of(block + 6), bit_bytes(block + 2)); }
+  static MT_FN __m256i codes(const uint8_t* block, int) {
+    return _mm256_or_si256(nibbles_of(block + 6), bit_bytes(block + 2));
+  }
   static MT_FN sub_scales scales(const uint8_t* block, int) { return {fast_half(block), fast_half(block), 0.0f}; }
 };
 template <>
@@ -115,7 +118,8 @@ struct codes_of<DType::q6_k> {
   }
   static MT_FN sub_scales scales(const uint8_t* block, int sub) {
     const float d = fast_half(block + 208);
-    return {d * static_cast<float>(static_cast<int8_t>(block[192 + 2 * sub])), d * static_cast<float>(static_cast<int8_t>(block[193 + 2 * sub])), 0.0f};
+    return {d * static_cast<float>(static_cast<int8_t>(block[192 + 2 * sub])),
+            d * static_cast<float>(static_cast<int8_t>(block[193 + 2 * sub])), 0.0f};
   }
 };
 

@@ -80,7 +80,8 @@ MT_FN void load_activations(float (&out)[L::elements], const int8_rows& from, in
       words[1] = p[1];
     }
     MT_UNROLL
-    for (int e = 0; e < 8; ++e) out[8 * i + e] = scale * static_cast<float>(static_cast<int8_t>(words[e / 4] >> (8 * (e % 4)) & 255u));
+    for (int e = 0; e < 8; ++e)
+      out[8 * i + e] = scale * static_cast<float>(static_cast<int8_t>(words[e / 4] >> (8 * (e % 4)) & 255u));
   }
 }
 
@@ -152,27 +153,34 @@ MT_FN void add_columns(Context&, const dot_block<L, MT>& block, dot_sums<L, MT>&
 }
 template <class L, int MT>
 MT_FN void add_cells(Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, const any_rows& cells) {
-  each_dot(block, sums, [&](int64_t row, int64_t col, float& sum) { sum += element_at(cells.data, cells.dtype, row * cells.stride + col); });
+  each_dot(block, sums, [&](int64_t row, int64_t col, float& sum) {
+    sum += element_at(cells.data, cells.dtype, row * cells.stride + col);
+  });
 }
 template <class L, int MT>
 MT_FN void store_cells(Context&, const dot_block<L, MT>& block, const any_rows& to, dot_sums<L, MT>& sums) {
-  each_dot(block, sums, [&](int64_t row, int64_t col, float& sum) { set_element(to.data, to.dtype, row * to.stride + col, sum); });
+  each_dot(block, sums,
+           [&](int64_t row, int64_t col, float& sum) { set_element(to.data, to.dtype, row * to.stride + col, sum); });
 }
 
 // --- int8 blocks ---------------------------------------------------------------------------------------------------------------------
 /// Rounds rows to int8 blocks: four lanes share a block of 32. A block that holds NaN or infinity gets the scale NaN, so that it stays visible.
 template <class T, class L>
 MT_FN void store_int8_blocks(Context&, const int8_rows& to, const place<L>& at, const view<T>& from) {
-  static_assert(L::vector_elements == 8 && L::vectors == 1 && L::lanes_per_row >= 4, "four neighbouring lanes hold one block");
+  static_assert(L::vector_elements == 8 && L::vectors == 1 && L::lanes_per_row >= 4,
+                "four neighbouring lanes hold one block");
   for (int64_t c = 0; c < at.cols; c += chunk_cols(at)) {
     const place<L> chunk = chunk_at(at, c);
     float x[kLanes][8];
-    int32_t largest[kLanes], other[kLanes];  // bits of |x|: as integers they order like the values, and NaN is the largest
+    int32_t largest[kLanes],
+        other[kLanes];  // bits of |x|: as integers they order like the values, and NaN is the largest
     for (int l = 0; l < kLanes; ++l) {
       load_activations(x[l], from, at.row[l], chunk, l);
       largest[l] = 0;
       MT_UNROLL
-      for (int e = 0; e < 8; ++e) largest[l] = Max::combine(largest[l], static_cast<int32_t>(__builtin_bit_cast(uint32_t, x[l][e]) & 0x7fffffffu));
+      for (int e = 0; e < 8; ++e)
+        largest[l] =
+            Max::combine(largest[l], static_cast<int32_t>(__builtin_bit_cast(uint32_t, x[l][e]) & 0x7fffffffu));
     }
     for (int mask = 1; mask < 4; mask *= 2) {
       shuffle_xor(other, largest, mask);
