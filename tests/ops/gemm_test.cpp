@@ -64,8 +64,8 @@ class GemmTest : public OnDevice {
     args.cast = s.cast;
     return args;
   }
-  /// Runs the case and holds every element to |error| <= k 2^-24 sum |a||b| + one output rounding (the oracle casts as the operator does, so
-  /// that int8_block needs no more; its codes may differ by one where a quotient lies on a tie, so a share of its step is granted).
+  /// Runs the case and holds every element to |error| <= k 2^-24 sum |a||b| + one output rounding. The oracle rounds
+  /// activations to int8 blocks as the operator does, so that int8_block needs no more than that.
   void check(const Case& s) {
     SCOPED_TRACE(describe(s));
     Operands o = operands(s);
@@ -246,7 +246,8 @@ TEST_P(GemmTest, ExtremeCodes) {
   }
 }
 
-/// Activations that int8 blocks find hard: zeros, one large value, tiny ones, and a row of NaN or infinity, which must stay visible.
+/// Activations that int8 blocks find hard: zeros, one large value, tiny ones, and a row of NaN or infinity, which
+/// must stay visible.
 TEST_P(GemmTest, SpecialActivations) {
   for (const DType b : {DType::q8_0, DType::q4_k}) {
     for (const ProductCast cast : {ProductCast::none, ProductCast::int8_block}) {

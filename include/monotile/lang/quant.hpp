@@ -1,10 +1,13 @@
 #pragma once
-// The GGUF block types, eight consecutive elements at a time. Little-endian; blocks start on even addresses. Needs the target's `promote`.
+// The GGUF block types, eight consecutive elements at a time. Little-endian; blocks start on even addresses. Needs
+// the target's `promote`.
 //   q4_0  32: fp16 d; 16 bytes of nibbles, byte j = elements j (low) and j + 16 (high); value d (q - 8)
 //   q5_0  32: fp16 d; 32 high bits; nibbles as q4_0; value d (q - 16)
 //   q8_0  32: fp16 d; 32 signed bytes; value d q
-//   q4_k 256: fp16 d, dmin; 8 six-bit scales and minima in 12 bytes; nibbles, 32 bytes per two sub-blocks of 32; value d scale q - dmin minimum
-//   q6_k 256: 128 bytes low nibbles, 64 bytes high bit pairs, 16 signed scales (one per 16), fp16 d; value d scale (q - 32)
+//   q4_k 256: fp16 d, dmin; 8 six-bit scales and minima in 12 bytes; nibbles, 32 bytes per two sub-blocks of 32;
+//     value d scale q - dmin minimum
+//   q6_k 256: 128 bytes low nibbles, 64 bytes high bit pairs, 16 signed scales (one per 16), fp16 d; value d scale (q
+//     - 32)
 
 #include <cstdint>
 

@@ -14,8 +14,8 @@ using dots::Activations;
 
 bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
 
-/// Up to this many rows of a, rows of b are streamed on CPU; above, unpacked once into panels. From the rates of both on one core of a Zen 5
-/// machine (docs/notes/gemm-cpu.md).
+/// Up to this many rows of a, rows of b are streamed on CPU; above, unpacked once into panels. From the rates of both
+/// on one core of a Zen 5 machine (docs/notes/gemm-cpu.md).
 int64_t most_streamed_rows(DType b, ProductCast cast) {
   if (!is_quantised(b)) return 6;
   if (cast == ProductCast::none) return 2;
@@ -86,8 +86,9 @@ Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args) {
   if (!is_cpu(*plan.device)) {
     t.shape.n_per_program = t.grid.threads / 32;
   } else if (plan.config[1] == 1) {
-    // One stretch of b per thread, or several of at least 256 KB: at the start of each the memory has to get going again (32 KB pieces cost
-    // a third of the speed), and at most eight keep threads busy that were held up elsewhere.
+    // One stretch of b per thread, or several of at least 256 KB: at the start of each the memory has to get going
+    // again (32 KB pieces cost a third of the speed), and at most eight keep threads busy that were held up
+    // elsewhere.
     constexpr int64_t kStretchBytes = 256 * 1024, kMostStretches = 8;
     const DTypeInfo b = dtype_info(args.b.dtype);
     const int64_t threads = std::max(1, cpu_threads()), bytes = n * (k / b.block_elements * b.block_bytes);

@@ -25,7 +25,8 @@ void register_dots_of(dots::Activations activations, DType b) {
   register_dots<A, W, dots::kManyRows>(activations, b);
 }
 
-/// All kinds of activations. On CPU 16-bit ones are converted to fp32 beforehand: once, instead of once per group of rows of b.
+/// All kinds of activations. On CPU 16-bit ones are converted to fp32 beforehand: once, instead of once per group of
+/// rows of b.
 template <class W>
 void register_weights(DType b) {
   register_dots_of<lang::view<const float>, W>(dots::as_f32, b);

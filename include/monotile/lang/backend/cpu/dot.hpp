@@ -1,10 +1,10 @@
 #pragma once
 // Products of rows on CPU. A program takes `n_per_program` rows of b and `m_per_program` rows of a.
 //   MT = 1: for few rows of a. Rows of b are streamed one after the other and unpacked in registers.
-//   MT > 1: for many. 16 rows of b at a time are unpacked into a panel (one pass over 256 or 512 columns, in the first-level cache) that all
-//           rows of a are multiplied with, four at a time.
-// Either way the order of a sum depends on k alone. Activations in int8 blocks are multiplied as integers with AVX2; elsewhere they are
-// turned back into fp32.
+//   MT > 1: for many. 16 rows of b at a time are unpacked into a panel (one pass over 256 or 512 columns, in the
+//           first-level cache) that all rows of a are multiplied with, four at a time.
+// Either way the order of a sum depends on k alone. Activations in int8 blocks are multiplied as integers with AVX2;
+// elsewhere they are turned back into fp32.
 
 #include <algorithm>
 
@@ -39,7 +39,7 @@ MT_FN dot_block<MT> dot_block_of(const Context& ctx, const Shape& shape) {
   return block;
 }
 
-// --- rows of b streamed ----------------------------------------------------------------------------------------------------------------
+// --- rows of b streamed ---------------------------------------------------------------------------------------------
 #if defined(__AVX2__)
 MT_FN __m256 as_m256(float8 v) { return reinterpret_cast<__m256>(v); }
 MT_FN float8 as_float8(__m256 v) { return reinterpret_cast<float8>(v); }
@@ -53,8 +53,9 @@ MT_FN float sum_lanes(float8 v) {
 MT_FN float sum_lanes(float8 v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
 #endif
 
-/// Memory is asked for this far ahead. With one row after the other (so that addresses only rise) and 8 KB, q8_0 from memory went from 8 to
-/// 34 GB/s on one core of a Zen 5 machine; four rows side by side defeat the hardware's own prefetching.
+/// Memory is asked for this far ahead. With one row after the other (so that addresses only rise) and 8 KB, q8_0 from
+/// memory went from 8 to 34 GB/s on one core of a Zen 5 machine; four rows side by side defeat the hardware's own
+/// prefetching.
 inline constexpr int kAheadBytes = 8192;
 /// Asks for the lines that lie kAheadBytes past [p, p + bytes).
 template <int Bytes>
@@ -124,8 +125,8 @@ MT_FN int8_row row_of_int8(const int8_rows& a, int64_t r) {
   return {a.codes(r), a.wide_codes(r), a.scales(r), a.sums(r), a.half_sums(r)};
 }
 
-/// One block of 32: sum + d * scale * (integer dot). The offset of unsigned codes is taken off the integers: offset / 8 times the sum of the
-/// activations in each of eight lanes.
+/// One block of 32: sum + d * scale * (integer dot). The offset of unsigned codes is taken off the integers: offset /
+/// 8 times the sum of the activations in each of eight lanes.
 template <DType Q>
 MT_FN __m256 add_block(__m256 sum, const uint8_t* block, const int8_row& a, int64_t b) {
   using U = unpacker<Q>;
@@ -198,7 +199,8 @@ MT_FN float stream_row(const quant_view<DType::q6_k>& w, int64_t row, const int8
     const int8_t* x = a.codes + 256 * b;
     const float* scale = a.scales + 8 * b;
     const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 192));
-    // scales of first halves in the low 128 bits, of second halves in the high ones: what a product of 32 elements wants
+    // scales of first halves in the low 128 bits, of second halves in the high ones: what a product of 32 elements
+    // wants
     const __m256i scales = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(packed, even_odd));
     const __m256i offset =
         _mm256_slli_epi32(_mm256_madd_epi16(_mm256_cvtepi8_epi16(packed), load32(a.half_sums + 16 * b)), 5);
@@ -246,7 +248,7 @@ MT_FN void stream_block(const dot_block<MT>& block, const A& a, const W& w, cons
   }
 }
 
-// --- rows of b unpacked into panels ----------------------------------------------------------------------------------------------------
+// --- rows of b unpacked into panels ---------------------------------------------------------------------------------
 inline constexpr int kPanelRows = 16;
 inline constexpr int kRowsOfA = 4;                                     // 4 x 16 sums in eight vector registers
 inline constexpr int64_t kFloatPanelCols = 256, kInt8PanelCols = 512;  // 16 KB either way
@@ -369,8 +371,8 @@ MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const view<cons
 }
 
 #if defined(__AVX2__)
-/// 32 columns of 16 rows as 16-bit integers: pair[p][row] = columns 2p and 2p + 1 of the row, with a scale per row (scales of halves and of
-/// q4_k's sub-blocks join the integers: at most 12 bits) and a minimum.
+/// 32 columns of 16 rows as 16-bit integers: pair[p][row] = columns 2p and 2p + 1 of the row, with a scale per row
+/// (scales of halves and of q4_k's sub-blocks join the integers: at most 12 bits) and a minimum.
 struct alignas(64) int16_block {
   int16_t pair[16][kPanelRows][2];
   float scale[kPanelRows];
@@ -493,7 +495,7 @@ MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const int8_rows
 }
 #endif
 
-// --- the words -------------------------------------------------------------------------------------------------------------------------
+// --- the words ------------------------------------------------------------------------------------------------------
 template <int MT, class A, class W>
 MT_FN dot_sums block_dots(Context& ctx, const dot_block<MT>& block, const A& a, const W& w) {
   const int64_t stride = (block.n + kPanelRows - 1) / kPanelRows * kPanelRows;

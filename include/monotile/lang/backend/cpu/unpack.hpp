@@ -44,8 +44,8 @@ MT_FN __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256_set1_ep
 MT_FN __m256i high_nibbles(__m256i v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
 /// 16 bytes: low nibbles, then high nibbles.
 MT_FN __m256i nibbles_of(const uint8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return low_nibbles(_mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1));
+  const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return low_nibbles(_mm256_srlv_epi32(bytes, _mm256_set_epi32(4, 4, 4, 4, 0, 0, 0, 0)));
 }
 /// Byte i is 16 if bit i of the word at p is set, else 0.
 MT_FN __m256i bit_bytes(const uint8_t* p) {

@@ -1,6 +1,6 @@
 #pragma once
-// Products of rows on machines with lanes: the lanes of a row of b share its columns, keep one partial sum per row of a, and add up at the
-// end. The order of the sum depends on k alone.
+// Products of rows on machines with lanes: the lanes of a row of b share its columns, keep one partial sum per row of
+// a, and add up at the end. The order of the sum depends on k alone.
 
 #include "monotile/lang/backend/simt/tile.hpp"
 #include "monotile/lang/quant.hpp"
@@ -121,7 +121,7 @@ MT_FN dot_sums<L, MT> row_dots(Context& ctx, const dot_block<L, MT>& block, cons
   return sums;
 }
 
-// --- what follows a product: by the first lane of each row of b ----------------------------------------------------------------------
+// --- what follows a product: by the first lane of each row of b -----------------------------------------------------
 MT_FN float element_at(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::f32) return static_cast<const float*>(data)[i];
   if (dtype == DType::bf16) return promote(static_cast<const bfloat16_t*>(data)[i]);
@@ -163,8 +163,9 @@ MT_FN void store_cells(Context&, const dot_block<L, MT>& block, const any_rows& 
            [&](int64_t row, int64_t col, float& sum) { set_element(to.data, to.dtype, row * to.stride + col, sum); });
 }
 
-// --- int8 blocks ---------------------------------------------------------------------------------------------------------------------
-/// Rounds rows to int8 blocks: four lanes share a block of 32. A block that holds NaN or infinity gets the scale NaN, so that it stays visible.
+// --- int8 blocks ----------------------------------------------------------------------------------------------------
+/// Rounds rows to int8 blocks: four lanes share a block of 32. A block that holds NaN or infinity gets the scale NaN,
+/// so that it stays visible.
 template <class T, class L>
 MT_FN void store_int8_blocks(Context&, const int8_rows& to, const place<L>& at, const view<T>& from) {
   static_assert(L::vector_elements == 8 && L::vectors == 1 && L::lanes_per_row >= 4,
