@@ -250,7 +250,8 @@ MT_FN void stream_block(const dot_block<MT>& block, const A& a, const W& w, cons
 
 // --- rows of b unpacked into panels ---------------------------------------------------------------------------------
 inline constexpr int kPanelRows = 16;
-inline constexpr int kRowsOfA = 4;                                     // 4 x 16 sums in eight vector registers
+// Rows of a at a time: 6 x 16 sums in twelve vector registers; integers need registers for their products too.
+inline constexpr int kFloatRowsOfA = 6, kInt8RowsOfA = 4;
 inline constexpr int64_t kFloatPanelCols = 256, kInt8PanelCols = 512;  // 16 KB either way
 
 /// Eight rows of eight: out[j] = lane j of each row.
@@ -322,8 +323,9 @@ MT_FN void pack_float_panel(const quant_view<Q>& w, int64_t first, int64_t rows,
 
 /// sums[r][0..16) += a[r] . panel, R rows of a.
 template <int R>
-__attribute__((noinline)) void multiply_float_panel(const float* panel, int64_t cols, const float* const (&a)[kRowsOfA],
-                                                    float* sums, int64_t stride) {
+__attribute__((noinline)) void multiply_float_panel(const float* panel, int64_t cols,
+                                                    const float* const (&a)[kFloatRowsOfA], float* sums,
+                                                    int64_t stride) {
   float8 s[R][2];
   for (int r = 0; r < R; ++r) {
     s[r][0] = load8(sums + r * stride);
@@ -343,14 +345,13 @@ __attribute__((noinline)) void multiply_float_panel(const float* panel, int64_t 
   }
 }
 
-/// Calls f(integral constant rows, first row) over m rows of a.
-template <class F>
-MT_FN void each_rows_of_a(int64_t m, F f) {
-  int64_t r = 0;
-  for (; r + 4 <= m; r += 4) f(std::integral_constant<int, 4>{}, r);
-  if (m - r == 3) f(std::integral_constant<int, 3>{}, r);
-  if (m - r == 2) f(std::integral_constant<int, 2>{}, r);
-  if (m - r == 1) f(std::integral_constant<int, 1>{}, r);
+/// Calls f(integral constant rows, first row) over m rows of a, Most at a time.
+template <int Most, class F>
+MT_FN void each_rows_of_a(int64_t m, F f, int64_t r = 0) {
+  for (; r + Most <= m; r += Most) f(std::integral_constant<int, Most>{}, r);
+  if constexpr (Most > 1) {
+    if (r < m) each_rows_of_a<Most - 1>(m, f, r);
+  }
 }
 
 template <int MT, class W>
@@ -361,8 +362,8 @@ MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const view<cons
     const int64_t cols = std::min(kFloatPanelCols, block.k - c);
     for (int64_t n = 0; n < block.n; n += kPanelRows) {
       pack_float_panel(w, block.first_n + n, block.n - n, c, cols, panel);
-      each_rows_of_a(block.m, [&](auto rows, int64_t r) {
-        const float* x[kRowsOfA] = {};
+      each_rows_of_a<kFloatRowsOfA>(block.m, [&](auto rows, int64_t r) {
+        const float* x[kFloatRowsOfA] = {};
         for (int i = 0; i < rows; ++i) x[i] = a.row(block.first_m + r + i) + c;
         multiply_float_panel<rows>(panel, cols, x, sums.row(r) + n, sums.stride);
       });
@@ -435,7 +436,7 @@ MT_FN void keep_in_register(__m256i& v) { asm("" : "+x"(v)); }
 /// sums[r][0..16) += a[r] . panel, R rows of a; integers within a block of 32.
 template <int R, bool Minimum>
 __attribute__((noinline)) void multiply_int16_panel(const int16_block* panel, int64_t blocks,
-                                                    const int8_row (&a)[kRowsOfA], float* sums, int64_t stride) {
+                                                    const int8_row (&a)[kInt8RowsOfA], float* sums, int64_t stride) {
   for (int64_t b = 0; b < blocks; ++b) {
     const int16_block& w = panel[b];
     __m256i dot[R][2];
@@ -480,8 +481,8 @@ MT_FN void panel_block(Context& ctx, const dot_block<MT>& block, const int8_rows
     const int64_t cols = std::min(kInt8PanelCols, block.k - c);
     for (int64_t n = 0; n < block.n; n += kPanelRows) {
       pack_int16_panel(w, block.first_n + n, block.n - n, c, cols, panel);
-      each_rows_of_a(block.m, [&](auto rows, int64_t r) {
-        int8_row x[kRowsOfA] = {};
+      each_rows_of_a<kInt8RowsOfA>(block.m, [&](auto rows, int64_t r) {
+        int8_row x[kInt8RowsOfA] = {};
         for (int i = 0; i < rows; ++i) {
           x[i] = row_of_int8(a, block.first_m + r + i);
           x[i].wide += c;
