@@ -24,18 +24,21 @@ else
 fi
 echo "model: $model"
 
-# The demo model is a pretrained one that was not taught to chat: after its answer it goes on with further questions and answers.
-# So the default length is that of the answer to the default question.
-question=$'Question: Who wrote Romeo and Juliet, and when?\nAnswer:'
+# The demo model is a pretrained one that was not taught to chat: it completes text, and after its answer it goes on with questions of
+# its own. So the default prompt begins the answer, and the default length is what completes it.
+prompt=$'Question: What is photosynthesis?\n\nPhotosynthesis is the process by which'
 tokens=17
 [[ -z "${PROMPT:-}${MODEL:-}" ]] || tokens=64
-arguments=(--model "$model" --prompt "${PROMPT:-$question}" --max-tokens "${MAX_TOKENS:-$tokens}" --temperature 0 --show-ops)
+prompt="${PROMPT:-$prompt}"
+arguments=(--model "$model" --prompt "$prompt" --max-tokens "${MAX_TOKENS:-$tokens}" --temperature 0 --show-ops)
 [[ "${CHAT:-0}" == 0 ]] || arguments+=(--chat)
 
 devices=("${DEVICE:-cpu}")
 if [[ -z "${DEVICE:-}" && "$preset" == cuda ]] && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then devices+=(cuda:0); fi
 for device in "${devices[@]}"; do
     step "4/4 answer on $device"
+    printf '%s' "$prompt"
+    [[ "${CHAT:-0}" == 0 ]] || echo
     "$dir/bin/monotile" generate "${arguments[@]}" --device "$device"
 done
 echo
