@@ -1,12 +1,13 @@
-/* The C interface of Monotile. Pure C99; every symbol starts with monotile_. Calls are thread-safe, a context belongs to one thread at a
- * time.
+/* The C interface of Monotile. Pure C99; every symbol starts with monotile_. Calls are thread-safe, a context belongs to
+ * one thread at a time.
  *
- * Growth without breaking: every struct starts with `size`, which the caller sets to sizeof of the struct as it was compiled (the
- * *_INIT macros do). Later versions append members only; a library reads and writes no byte past `size`. A change that cannot be made
- * so raises MONOTILE_ABI_VERSION; compare it with monotile_abi_version() after loading the library at run time.
+ * Growth without breaking: every struct starts with `size`, which the caller sets to sizeof of the struct as it was
+ * compiled (the *_INIT macros do). Later versions append members only; a library reads and writes no byte past `size`.
+ * A change that cannot be made so raises MONOTILE_ABI_VERSION; compare it with monotile_abi_version() after loading the
+ * library at run time.
  *
- * Errors: every fallible call returns a status; monotile_last_error() then gives the text, which names the operator or part, the
- * argument, what was given and what is allowed. */
+ * Errors: every fallible call returns a status; monotile_last_error() then gives the text, which names the operator or
+ * part, the argument, what was given and what is allowed. */
 #ifndef MONOTILE_C_API_H
 #define MONOTILE_C_API_H
 
@@ -95,7 +96,8 @@ typedef struct monotile_device_info {
   uint64_t l2_bytes;
   uint64_t shared_bytes;
 } monotile_device_info;
-#define MONOTILE_DEVICE_INFO_INIT {sizeof(monotile_device_info), 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
+#define MONOTILE_DEVICE_INFO_INIT \
+  { sizeof(monotile_device_info), 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
 
 MONOTILE_API monotile_status monotile_device_count(int32_t* count);
 /* The device at `position`, 0 <= position < count. `info->size` is set by the caller. */
@@ -111,10 +113,11 @@ MONOTILE_API monotile_status monotile_set_cpu_threads(int32_t threads);
 typedef struct monotile_context monotile_context;
 
 /* With a stream of its own. */
-MONOTILE_API monotile_status monotile_context_create(int32_t device_kind, int32_t device_index, monotile_context** context);
+MONOTILE_API monotile_status monotile_context_create(int32_t device_kind, int32_t device_index,
+                                                     monotile_context** context);
 /* On the caller's stream (cudaStream_t; null on CPU and emulated devices), which must outlive the context. */
-MONOTILE_API monotile_status monotile_context_create_on_stream(int32_t device_kind, int32_t device_index, void* native_stream,
-                                                               monotile_context** context);
+MONOTILE_API monotile_status monotile_context_create_on_stream(int32_t device_kind, int32_t device_index,
+                                                               void* native_stream, monotile_context** context);
 /* Null is fine. Work that was queued still runs. */
 MONOTILE_API void monotile_context_destroy(monotile_context* context);
 /* The stream that work goes to: cudaStream_t, or null on the CPU. */
@@ -123,7 +126,8 @@ MONOTILE_API monotile_status monotile_context_native_stream(monotile_context* co
 MONOTILE_API monotile_status monotile_context_set_tier(monotile_context* context, const char* tier);
 /* Device memory for operators, so that none is allocated later (inside a captured graph, say). */
 MONOTILE_API monotile_status monotile_context_reserve_workspace(monotile_context* context, size_t bytes);
-/* Name of the implementation that the last successful operator call on this context used, "" before the first. Valid until the next call. */
+/* Name of the implementation that the last successful operator call on this context used, "" before the first. Valid
+ * until the next call. */
 MONOTILE_API const char* monotile_context_last_implementation(const monotile_context* context);
 /* Waits for all work of the context's stream. */
 MONOTILE_API monotile_status monotile_synchronize(monotile_context* context);
@@ -133,17 +137,23 @@ MONOTILE_API monotile_status monotile_synchronize(monotile_context* context);
 typedef struct monotile_buffer monotile_buffer;
 
 /* 256-byte aligned memory of a device; 0 bytes give a buffer whose data is null. */
-MONOTILE_API monotile_status monotile_buffer_create(int32_t device_kind, int32_t device_index, size_t bytes, monotile_buffer** buffer);
+MONOTILE_API monotile_status monotile_buffer_create(int32_t device_kind, int32_t device_index, size_t bytes,
+                                                    monotile_buffer** buffer);
 MONOTILE_API void* monotile_buffer_data(const monotile_buffer* buffer);
 MONOTILE_API size_t monotile_buffer_bytes(const monotile_buffer* buffer);
 /* Null is fine. No queued work may still use the memory. */
 MONOTILE_API void monotile_buffer_destroy(monotile_buffer* buffer);
 
-/* In stream order. With pageable host memory the host may use or reuse it once the call is back (to_host: after monotile_synchronize). */
-MONOTILE_API monotile_status monotile_copy_to_device(monotile_context* context, void* device_destination, const void* host_source, size_t bytes);
-MONOTILE_API monotile_status monotile_copy_to_host(monotile_context* context, void* host_destination, const void* device_source, size_t bytes);
-MONOTILE_API monotile_status monotile_copy_on_device(monotile_context* context, void* destination, const void* source, size_t bytes);
-MONOTILE_API monotile_status monotile_fill_bytes(monotile_context* context, void* destination, int32_t value, size_t bytes);
+/* In stream order. With pageable host memory the host may use or reuse it once the call is back (to_host: after
+ * monotile_synchronize). */
+MONOTILE_API monotile_status monotile_copy_to_device(monotile_context* context, void* device_destination,
+                                                     const void* host_source, size_t bytes);
+MONOTILE_API monotile_status monotile_copy_to_host(monotile_context* context, void* host_destination,
+                                                   const void* device_source, size_t bytes);
+MONOTILE_API monotile_status monotile_copy_on_device(monotile_context* context, void* destination, const void* source,
+                                                     size_t bytes);
+MONOTILE_API monotile_status monotile_fill_bytes(monotile_context* context, void* destination, int32_t value,
+                                                 size_t bytes);
 
 /* Bytes of `elements` consecutive elements (block types: whole blocks). */
 MONOTILE_API monotile_status monotile_storage_bytes(int32_t dtype, int64_t elements, int64_t* bytes);
@@ -162,12 +172,13 @@ typedef struct monotile_tensor {
 } monotile_tensor;
 
 /* Fills `tensor` with a packed row-major view. */
-MONOTILE_API monotile_status monotile_tensor_packed(monotile_tensor* tensor, void* data, int32_t dtype, int32_t device_kind, int32_t device_index,
-                                                    int32_t rank, const int64_t* extents);
+MONOTILE_API monotile_status monotile_tensor_packed(monotile_tensor* tensor, void* data, int32_t dtype,
+                                                    int32_t device_kind, int32_t device_index, int32_t rank,
+                                                    const int64_t* extents);
 
 /* ---- operators ----
- * Shapes, dtypes, casts and sources: the header of the family under monotile/ops. A null tensor is an absent optional one. Work is queued on the
- * context's stream; nothing waits. */
+ * Shapes, dtypes, casts and sources: the header of the family under monotile/ops. A null tensor is an absent optional
+ * one. Work is queued on the context's stream; nothing waits. */
 
 typedef struct monotile_rms_norm_args {
   size_t size;
@@ -179,7 +190,8 @@ typedef struct monotile_rms_norm_args {
   float eps;
   float gamma_offset;
 } monotile_rms_norm_args;
-#define MONOTILE_RMS_NORM_ARGS_INIT {sizeof(monotile_rms_norm_args), NULL, NULL, NULL, NULL, NULL, 1e-6f, 0.0f}
+#define MONOTILE_RMS_NORM_ARGS_INIT \
+  { sizeof(monotile_rms_norm_args), NULL, NULL, NULL, NULL, NULL, 1e-6f, 0.0f }
 /* y = x / sqrt(mean(x^2) + eps) * (gamma + gamma_offset) + beta; `residual` must be null. */
 MONOTILE_API monotile_status monotile_rms_norm(monotile_context* context, const monotile_rms_norm_args* args);
 /* The same on residual <- x + residual. */
@@ -198,10 +210,15 @@ typedef struct monotile_rope_args {
   int32_t rotary_dim;            /* 0: head_dim */
   int32_t interleaved;           /* 0: pairs (i, i + rotary_dim / 2), 1: pairs (2i, 2i + 1) */
 } monotile_rope_args;
-#define MONOTILE_ROPE_ARGS_INIT {sizeof(monotile_rope_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0}
+#define MONOTILE_ROPE_ARGS_INIT \
+  { sizeof(monotile_rope_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 }
 MONOTILE_API monotile_status monotile_rope(monotile_context* context, const monotile_rope_args* args);
 
-typedef enum monotile_rope_scaling { MONOTILE_ROPE_UNSCALED = 0, MONOTILE_ROPE_LINEAR = 1, MONOTILE_ROPE_LLAMA3 = 2 } monotile_rope_scaling;
+typedef enum monotile_rope_scaling {
+  MONOTILE_ROPE_UNSCALED = 0,
+  MONOTILE_ROPE_LINEAR = 1,
+  MONOTILE_ROPE_LLAMA3 = 2
+} monotile_rope_scaling;
 typedef struct monotile_rope_table_args {
   size_t size;
   float* cos; /* host memory, [max_position, rotary_dim / 2], packed */
@@ -216,11 +233,16 @@ typedef struct monotile_rope_table_args {
   double original_context;
   const float* frequency_divisors; /* optional, rotary_dim / 2 values */
 } monotile_rope_table_args;
-#define MONOTILE_ROPE_TABLE_ARGS_INIT {sizeof(monotile_rope_table_args), NULL, NULL, 0, 0, 0, 10000.0, 1.0, 1.0, 4.0, 8192.0, NULL}
+#define MONOTILE_ROPE_TABLE_ARGS_INIT \
+  { sizeof(monotile_rope_table_args), NULL, NULL, 0, 0, 0, 10000.0, 1.0, 1.0, 4.0, 8192.0, NULL }
 /* Fills the two tables on the host. */
 MONOTILE_API monotile_status monotile_rope_table(const monotile_rope_table_args* args);
 
-typedef enum monotile_activation { MONOTILE_SILU = 0, MONOTILE_GELU_TANH = 1, MONOTILE_GELU_ERF = 2 } monotile_activation;
+typedef enum monotile_activation {
+  MONOTILE_SILU = 0,
+  MONOTILE_GELU_TANH = 1,
+  MONOTILE_GELU_ERF = 2
+} monotile_activation;
 typedef struct monotile_gated_activation_args {
   size_t size;
   const monotile_tensor* y;
@@ -228,9 +250,11 @@ typedef struct monotile_gated_activation_args {
   const monotile_tensor* up;
   int32_t activation; /* monotile_activation */
 } monotile_gated_activation_args;
-#define MONOTILE_GATED_ACTIVATION_ARGS_INIT {sizeof(monotile_gated_activation_args), NULL, NULL, NULL, 0}
+#define MONOTILE_GATED_ACTIVATION_ARGS_INIT \
+  { sizeof(monotile_gated_activation_args), NULL, NULL, NULL, 0 }
 /* y = act(gate) * up: silu_mul and gelu_mul. */
-MONOTILE_API monotile_status monotile_gated_activation(monotile_context* context, const monotile_gated_activation_args* args);
+MONOTILE_API monotile_status monotile_gated_activation(monotile_context* context,
+                                                       const monotile_gated_activation_args* args);
 
 typedef struct monotile_softmax_args {
   size_t size;
@@ -239,7 +263,8 @@ typedef struct monotile_softmax_args {
   float scale;
   int32_t log; /* 1: the logarithm */
 } monotile_softmax_args;
-#define MONOTILE_SOFTMAX_ARGS_INIT {sizeof(monotile_softmax_args), NULL, NULL, 1.0f, 0}
+#define MONOTILE_SOFTMAX_ARGS_INIT \
+  { sizeof(monotile_softmax_args), NULL, NULL, 1.0f, 0 }
 MONOTILE_API monotile_status monotile_softmax(monotile_context* context, const monotile_softmax_args* args);
 
 typedef struct monotile_embedding_args {
@@ -250,7 +275,8 @@ typedef struct monotile_embedding_args {
   const monotile_tensor* status; /* optional */
   float scale;
 } monotile_embedding_args;
-#define MONOTILE_EMBEDDING_ARGS_INIT {sizeof(monotile_embedding_args), NULL, NULL, NULL, NULL, 1.0f}
+#define MONOTILE_EMBEDDING_ARGS_INIT \
+  { sizeof(monotile_embedding_args), NULL, NULL, NULL, NULL, 1.0f }
 MONOTILE_API monotile_status monotile_embedding(monotile_context* context, const monotile_embedding_args* args);
 
 typedef struct monotile_kv_append_args {
@@ -262,7 +288,8 @@ typedef struct monotile_kv_append_args {
   const monotile_tensor* slots;
   const monotile_tensor* status; /* optional */
 } monotile_kv_append_args;
-#define MONOTILE_KV_APPEND_ARGS_INIT {sizeof(monotile_kv_append_args), NULL, NULL, NULL, NULL, NULL, NULL}
+#define MONOTILE_KV_APPEND_ARGS_INIT \
+  { sizeof(monotile_kv_append_args), NULL, NULL, NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_kv_append(monotile_context* context, const monotile_kv_append_args* args);
 
 typedef struct monotile_attention_args {
@@ -284,8 +311,11 @@ typedef struct monotile_attention_args {
   int64_t max_kv_length; /* 0: from the table or the dense rows */
   int32_t causal;
 } monotile_attention_args;
-#define MONOTILE_ATTENTION_ARGS_INIT \
-  {sizeof(monotile_attention_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0f, 0.0f, 0, 1, 0, 1}
+#define MONOTILE_ATTENTION_ARGS_INIT                                                                                  \
+  {                                                                                                                   \
+    sizeof(monotile_attention_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0f, 0.0f, 0, 1, 0, \
+        1                                                                                                             \
+  }
 MONOTILE_API monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args);
 
 typedef enum monotile_product_cast { MONOTILE_CAST_NONE = 0, MONOTILE_CAST_INT8_BLOCK = 1 } monotile_product_cast;
@@ -298,7 +328,8 @@ typedef struct monotile_gemm_args {
   const monotile_tensor* residual; /* optional, may be c */
   int32_t cast;                    /* monotile_product_cast */
 } monotile_gemm_args;
-#define MONOTILE_GEMM_ARGS_INIT {sizeof(monotile_gemm_args), NULL, NULL, NULL, NULL, NULL, 0}
+#define MONOTILE_GEMM_ARGS_INIT \
+  { sizeof(monotile_gemm_args), NULL, NULL, NULL, NULL, NULL, 0 }
 /* c = a b^T + bias + residual */
 MONOTILE_API monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_args* args);
 
@@ -308,7 +339,8 @@ typedef struct monotile_argmax_args {
   const monotile_tensor* logits;
   const monotile_tensor* status; /* optional */
 } monotile_argmax_args;
-#define MONOTILE_ARGMAX_ARGS_INIT {sizeof(monotile_argmax_args), NULL, NULL, NULL}
+#define MONOTILE_ARGMAX_ARGS_INIT \
+  { sizeof(monotile_argmax_args), NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_argmax(monotile_context* context, const monotile_argmax_args* args);
 
 typedef struct monotile_sample_args {
@@ -323,7 +355,8 @@ typedef struct monotile_sample_args {
   const monotile_tensor* positions;
   const monotile_tensor* status; /* optional */
 } monotile_sample_args;
-#define MONOTILE_SAMPLE_ARGS_INIT {sizeof(monotile_sample_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+#define MONOTILE_SAMPLE_ARGS_INIT \
+  { sizeof(monotile_sample_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_sample(monotile_context* context, const monotile_sample_args* args);
 
 #ifdef __cplusplus

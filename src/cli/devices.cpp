@@ -64,10 +64,12 @@ bool any_failed(const Outcomes& outcomes) {
 }
 
 std::string device_table() {
-  std::string text = fmt::format("{:<12} {:<10} {:>5} {:>4} {:>10} {:>10} {:>10}\n", "device", "path", "units", "wave", "memory", "L2", "scratch");
+  std::string text = fmt::format("{:<12} {:<10} {:>5} {:>4} {:>10} {:>10} {:>10}\n", "device", "path", "units", "wave",
+                                 "memory", "L2", "scratch");
   for (const DeviceInfo& info : devices()) {
-    text += fmt::format("{:<12} {:<10} {:>5} {:>4} {:>10} {:>10} {:>10}\n", to_string(info.device), info.path, info.units, info.wave,
-                        size_text(info.memory_bytes), size_text(info.l2_bytes), size_text(info.shared_bytes));
+    text +=
+        fmt::format("{:<12} {:<10} {:>5} {:>4} {:>10} {:>10} {:>10}\n", to_string(info.device), info.path, info.units,
+                    info.wave, size_text(info.memory_bytes), size_text(info.l2_bytes), size_text(info.shared_bytes));
     std::string about = info.name + " (" + info.architecture + ")";
     if (!info.driver.empty()) about += "; " + info.driver;
     text += "  " + wrap(about, 2) + "\n";
@@ -94,24 +96,35 @@ std::string self_test_table(const Outcomes& outcomes) {
     for (size_t o = 0; o < operators().size(); ++o) {
       const Outcome& outcome = outcomes[d][o];
       if (outcome.kind == Outcome::Kind::ok) continue;
-      text += wrap(fmt::format("{} on {}: {}: {}", operators()[o].name, to_string(devices()[d].device), word(outcome.kind), outcome.text), 2) + "\n";
+      text += wrap(fmt::format("{} on {}: {}: {}", operators()[o].name, to_string(devices()[d].device),
+                               word(outcome.kind), outcome.text),
+                   2) +
+              "\n";
     }
   }
   return text;
 }
 
 nlohmann::ordered_json to_json(const Outcomes* outcomes) {
-  nlohmann::ordered_json root = {{"version", MONOTILE_VERSION}, {"abi_version", MONOTILE_ABI_VERSION}, {"devices", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json root = {{"version", MONOTILE_VERSION},
+                                 {"abi_version", MONOTILE_ABI_VERSION},
+                                 {"devices", nlohmann::ordered_json::array()}};
   for (size_t d = 0; d < devices().size(); ++d) {
     const DeviceInfo& info = devices()[d];
-    nlohmann::ordered_json entry = {{"device", to_string(info.device)}, {"name", info.name},
-                                    {"architecture", info.architecture}, {"path", info.path},
-                                    {"units", info.units},               {"wave", info.wave},
-                                    {"memory_bytes", info.memory_bytes}, {"l2_bytes", info.l2_bytes},
-                                    {"scratch_bytes", info.shared_bytes}, {"driver", info.driver}};
+    nlohmann::ordered_json entry = {{"device", to_string(info.device)},
+                                    {"name", info.name},
+                                    {"architecture", info.architecture},
+                                    {"path", info.path},
+                                    {"units", info.units},
+                                    {"wave", info.wave},
+                                    {"memory_bytes", info.memory_bytes},
+                                    {"l2_bytes", info.l2_bytes},
+                                    {"scratch_bytes", info.shared_bytes},
+                                    {"driver", info.driver}};
     for (size_t o = 0; outcomes != nullptr && o < operators().size(); ++o) {
       const Outcome& outcome = (*outcomes)[d][o];
-      nlohmann::ordered_json result = {{"result", outcome.kind == Outcome::Kind::failed ? "failed" : word(outcome.kind)}};
+      nlohmann::ordered_json result = {
+          {"result", outcome.kind == Outcome::Kind::failed ? "failed" : word(outcome.kind)}};
       if (!outcome.text.empty()) result["text"] = outcome.text;
       entry["self_test"][operators()[o].name] = result;
     }
@@ -132,7 +145,9 @@ void add_devices_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("devices", "List devices and their limits, test the operators on each");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--no-self-test", options->no_self_test, "Do not run the operators");
-  command->footer("Exit code 1 if a self-test fails. MONOTILE_CPU_PATH=plain and\nMONOTILE_CUDA_PATH=sm80 force the plainer code path.");
+  command->footer(
+      "Exit code 1 if a self-test fails. MONOTILE_CPU_PATH=plain and\nMONOTILE_CUDA_PATH=sm80 force the plainer code "
+      "path.");
   command->callback([options, &exit_code] {
     Outcomes outcomes;
     if (!options->no_self_test) outcomes = run_self_tests();

@@ -8,12 +8,6 @@
 
 #include "cli/commands.hpp"
 
-// Weak until the engine's commands have landed.
-namespace monotile::cli {
-__attribute__((weak)) void add_generate_command(CLI::App& app, int& exit_code);
-__attribute__((weak)) void add_inspect_command(CLI::App& app, int& exit_code);
-}  // namespace monotile::cli
-
 namespace {
 
 int fail(int exit_code, std::string text) {
@@ -32,8 +26,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage. More: monotile COMMAND --help");
   try {
-    if (monotile::cli::add_generate_command != nullptr) monotile::cli::add_generate_command(app, exit_code);
-    if (monotile::cli::add_inspect_command != nullptr) monotile::cli::add_inspect_command(app, exit_code);
+    monotile::cli::add_generate_command(app, exit_code);
+    monotile::cli::add_inspect_command(app, exit_code);
     monotile::cli::add_devices_command(app, exit_code);
     monotile::cli::add_ops_command(app, exit_code);
     app.parse(argc, argv);

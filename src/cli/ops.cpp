@@ -36,7 +36,9 @@ auto flag_value(const char* flag, const std::string& text, Parse parse) {
 }
 
 std::vector<const DeviceInfo*> chosen_devices(const Options& options) {
-  if (!options.device.empty()) return {&device_info(flag_value("--device", options.device, [](const std::string& text) { return parse_device(text); }))};
+  if (!options.device.empty())
+    return {&device_info(
+        flag_value("--device", options.device, [](const std::string& text) { return parse_device(text); }))};
   std::vector<const DeviceInfo*> all;
   for (const DeviceInfo& info : devices()) all.push_back(&info);
   return all;
@@ -48,14 +50,15 @@ std::string cost_text(const Choice& choice) {
 }
 
 std::string table(const std::vector<const DeviceInfo*>& on, const TierPolicy& policy) {
-  std::string text = fmt::format("{:<13} {:<26} {:<9} {:>10}   why (* chosen)\n", "device", "implementation", "tier", "cost");
+  std::string text =
+      fmt::format("{:<13} {:<26} {:<9} {:>10}   why (* chosen)\n", "device", "implementation", "tier", "cost");
   for (const OperatorInfo& op : operators()) {
     text += fmt::format("\n{} ({})\n", op.name, op.family);
     for (const DeviceInfo* info : on) {
       std::string device = to_string(info->device);
       for (const Choice& choice : op.explain(*info, policy)) {
-        const std::string head =
-            fmt::format("  {:<11} {:<26} {:<9} {:>10} {} ", device, choice.implementation, to_string(choice.tier), cost_text(choice), choice.chosen ? '*' : ' ');
+        const std::string head = fmt::format("  {:<11} {:<26} {:<9} {:>10} {} ", device, choice.implementation,
+                                             to_string(choice.tier), cost_text(choice), choice.chosen ? '*' : ' ');
         text += head + wrap(choice.why, 64) + "\n";
         device.clear();  // named once per group
       }
@@ -66,7 +69,8 @@ std::string table(const std::vector<const DeviceInfo*>& on, const TierPolicy& po
 
 nlohmann::ordered_json to_json(const std::vector<const DeviceInfo*>& on, const TierPolicy& policy) {
   using Json = nlohmann::ordered_json;
-  Json root = {{"version", MONOTILE_VERSION}, {"tier", policy.tier ? to_string(*policy.tier) + std::string(policy.or_lower ? "+" : "") : "auto"}};
+  Json root = {{"version", MONOTILE_VERSION},
+               {"tier", policy.tier ? to_string(*policy.tier) + std::string(policy.or_lower ? "+" : "") : "auto"}};
   root["operators"] = Json::array();
   for (const OperatorInfo& op : operators()) {
     Json rows = Json::array();
@@ -96,7 +100,10 @@ nlohmann::ordered_json to_json(const std::vector<const DeviceInfo*>& on, const T
   }
   root["kernels"] = Json::array();
   for (const auto& [key, group] : built) {
-    root["kernels"].push_back({{"name", key.first}, {"target", to_string(key.second)}, {"variants", group.variants}, {"dtypes", group.dtypes.size()}});
+    root["kernels"].push_back({{"name", key.first},
+                               {"target", to_string(key.second)},
+                               {"variants", group.variants},
+                               {"dtypes", group.dtypes.size()}});
   }
   return root;
 }
@@ -108,12 +115,18 @@ void add_ops_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("ops", "List implementations per device, and why one is chosen");
   command->add_flag("--json", options->json, "Print JSON, with the kernels that were built");
   command->add_option("--device", options->device, "Only this device: cpu, cuda:0, emulated:32, ...");
-  command->add_option("--tier", options->tier, "Force a tier: reference, portable, tuned, vendor, or\nwith lower ones as stand-ins: portable+, ...")
+  command
+      ->add_option("--tier", options->tier,
+                   "Force a tier: reference, portable, tuned, vendor, or\nwith lower ones as stand-ins: portable+, ...")
       ->type_name("TIER");
-  command->footer("Costs are estimates for a typical call of each operator; `last` is a last resort.\nMONOTILE_TIER sets the default of --tier.");
+  command->footer(
+      "Costs are estimates for a typical call of each operator; `last` is a last resort.\nMONOTILE_TIER sets the "
+      "default of --tier.");
   command->callback([options, &exit_code] {
     const TierPolicy policy =
-        options->tier.empty() ? default_tier() : flag_value("--tier", options->tier, [](const std::string& text) { return parse_tier(text); });
+        options->tier.empty()
+            ? default_tier()
+            : flag_value("--tier", options->tier, [](const std::string& text) { return parse_tier(text); });
     const std::vector<const DeviceInfo*> on = chosen_devices(*options);
     print(options->json ? to_json(on, policy).dump(2) + "\n" : table(on, policy));
     exit_code = 0;

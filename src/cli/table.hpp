@@ -9,7 +9,8 @@ namespace monotile::cli {
 
 inline constexpr size_t kColumns = 80;
 
-/// `text` broken at blanks into lines that start at column `indent`; the first line is not indented, since something stands before it.
+/// `text` broken at blanks into lines that start at column `indent`; the first line is not indented, since something
+/// stands before it.
 std::string wrap(std::string_view text, size_t indent);
 /// "7.6 GiB"; "-" for 0.
 std::string size_text(size_t bytes);

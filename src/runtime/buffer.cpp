@@ -12,12 +12,15 @@ constexpr std::align_val_t kAlignment{256};
 
 void check_size(Device device, size_t bytes) {
   if (bytes <= static_cast<size_t>(PTRDIFF_MAX)) return;
-  throw Error(ErrorCode::invalid_argument, "Buffer on " + to_string(device) + ": bytes: " + std::to_string(bytes) + "; allowed: at most " + std::to_string(PTRDIFF_MAX));
+  throw Error(ErrorCode::invalid_argument, "Buffer on " + to_string(device) + ": bytes: " + std::to_string(bytes) +
+                                               "; allowed: at most " + std::to_string(PTRDIFF_MAX));
 }
 
 void* allocate_host(Device device, size_t bytes) {
   void* const data = ::operator new(bytes, kAlignment, std::nothrow);
-  if (data == nullptr) throw Error(ErrorCode::out_of_memory, to_string(device) + ": an allocation of " + std::to_string(bytes) + " bytes failed");
+  if (data == nullptr)
+    throw Error(ErrorCode::out_of_memory,
+                to_string(device) + ": an allocation of " + std::to_string(bytes) + " bytes failed");
   return data;
 }
 

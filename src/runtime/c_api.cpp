@@ -34,12 +34,18 @@ namespace {
 using namespace monotile;
 
 // The header repeats these numbers for C.
-static_assert(static_cast<int>(ErrorCode::invalid_argument) == MONOTILE_INVALID_ARGUMENT && static_cast<int>(ErrorCode::internal) == MONOTILE_INTERNAL);
-static_assert(static_cast<int>(DType::i64) == MONOTILE_I64 && static_cast<int>(DType::q4_0) == MONOTILE_Q4_0 && static_cast<int>(DType::q6_k) == MONOTILE_Q6_K);
-static_assert(static_cast<int>(DeviceKind::cpu) == MONOTILE_CPU && static_cast<int>(DeviceKind::emulated) == MONOTILE_EMULATED);
-static_assert(static_cast<int>(ops::row_index_clamped) == MONOTILE_ROW_INDEX_CLAMPED && static_cast<int>(ops::row_has_nan) == MONOTILE_ROW_HAS_NAN);
-static_assert(static_cast<int>(ops::Activation::gelu_erf) == MONOTILE_GELU_ERF && static_cast<int>(ops::ProductCast::int8_block) == MONOTILE_CAST_INT8_BLOCK);
-static_assert(static_cast<int>(ops::RopeScaling::Kind::llama3) == MONOTILE_ROPE_LLAMA3 && kMaxRank == MONOTILE_MAX_RANK);
+static_assert(static_cast<int>(ErrorCode::invalid_argument) == MONOTILE_INVALID_ARGUMENT &&
+              static_cast<int>(ErrorCode::internal) == MONOTILE_INTERNAL);
+static_assert(static_cast<int>(DType::i64) == MONOTILE_I64 && static_cast<int>(DType::q4_0) == MONOTILE_Q4_0 &&
+              static_cast<int>(DType::q6_k) == MONOTILE_Q6_K);
+static_assert(static_cast<int>(DeviceKind::cpu) == MONOTILE_CPU &&
+              static_cast<int>(DeviceKind::emulated) == MONOTILE_EMULATED);
+static_assert(static_cast<int>(ops::row_index_clamped) == MONOTILE_ROW_INDEX_CLAMPED &&
+              static_cast<int>(ops::row_has_nan) == MONOTILE_ROW_HAS_NAN);
+static_assert(static_cast<int>(ops::Activation::gelu_erf) == MONOTILE_GELU_ERF &&
+              static_cast<int>(ops::ProductCast::int8_block) == MONOTILE_CAST_INT8_BLOCK);
+static_assert(static_cast<int>(ops::RopeScaling::Kind::llama3) == MONOTILE_ROPE_LLAMA3 &&
+              kMaxRank == MONOTILE_MAX_RANK);
 
 thread_local std::string last_error;
 
@@ -77,26 +83,29 @@ T& present(T* pointer, const char* call, const char* argument) {
   return *pointer;
 }
 
-/// A struct of the caller as this library knows it. Members that the caller does not know are zero; members that this library does not
-/// know must be zero. `least` is the size that version 1 had.
+/// A struct of the caller as this library knows it. Members that the caller does not know are zero; members that this
+/// library does not know must be zero. `least` is the size that version 1 had.
 template <class T>
 T read(const T* given, const char* call, const char* argument, size_t least = sizeof(T)) {
   constexpr size_t kLargest = 4096;  // anything above is an unset size
   const size_t size = present(given, call, argument).size;
   const std::string what = std::string(call) + ": " + argument + ".size";
-  if (size < least || size > kLargest) refuse(what, std::to_string(size), "sizeof of the struct, " + std::to_string(sizeof(T)) + " in this library");
+  if (size < least || size > kLargest)
+    refuse(what, std::to_string(size), "sizeof of the struct, " + std::to_string(sizeof(T)) + " in this library");
   T known{};
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
   std::memcpy(static_cast<void*>(&known), bytes, std::min(size, sizeof(T)));
   if (std::any_of(bytes + std::min(size, sizeof(T)), bytes + size, [](unsigned char byte) { return byte != 0; })) {
-    throw Error(ErrorCode::unsupported, what + ": " + std::to_string(size) + ": a member that this library (ABI version " +
+    throw Error(ErrorCode::unsupported, what + ": " + std::to_string(size) +
+                                            ": a member that this library (ABI version " +
                                             std::to_string(MONOTILE_ABI_VERSION) + ") does not know is set");
   }
   return known;
 }
 
 Device device_of(const char* call, int32_t kind, int32_t index) {
-  if (kind < MONOTILE_CPU || kind > MONOTILE_EMULATED) refuse(std::string(call) + ": device kind", std::to_string(kind), "a monotile_device_kind");
+  if (kind < MONOTILE_CPU || kind > MONOTILE_EMULATED)
+    refuse(std::string(call) + ": device kind", std::to_string(kind), "a monotile_device_kind");
   if (index < 0 || index > INT16_MAX) refuse(std::string(call) + ": device index", std::to_string(index), "0 to 32767");
   return {static_cast<DeviceKind>(kind), static_cast<int16_t>(index)};
 }
@@ -107,7 +116,8 @@ TensorView view_of(const char* call, const char* argument, const monotile_tensor
   if (given == nullptr) return view;
   const monotile_tensor tensor = read(given, call, argument);
   const std::string what = std::string(call) + ": " + argument;
-  if (tensor.rank < 1 || tensor.rank > kMaxRank) refuse(what + ".rank", std::to_string(tensor.rank), "1 to 8; a null tensor where one is optional");
+  if (tensor.rank < 1 || tensor.rank > kMaxRank)
+    refuse(what + ".rank", std::to_string(tensor.rank), "1 to 8; a null tensor where one is optional");
   if (tensor.dtype < 0 || tensor.dtype > 255 || dtype_info(static_cast<DType>(tensor.dtype)).block_bytes == 0) {
     refuse(what + ".dtype", std::to_string(tensor.dtype), "a monotile_dtype but none");
   }
@@ -123,7 +133,8 @@ TensorView view_of(const char* call, const char* argument, const monotile_tensor
 template <class Enum>
 Enum choice(const char* call, const char* argument, int32_t value, Enum last) {
   if (value < 0 || value > static_cast<int32_t>(last)) {
-    refuse(std::string(call) + ": " + argument, std::to_string(value), "0 to " + std::to_string(static_cast<int32_t>(last)));
+    refuse(std::string(call) + ": " + argument, std::to_string(value),
+           "0 to " + std::to_string(static_cast<int32_t>(last)));
   }
   return static_cast<Enum>(value);
 }
@@ -139,7 +150,8 @@ void run_operator(monotile_context* given, const Args& args) {
 void rms_norm(monotile_context* context, const monotile_rms_norm_args* args, const char* call, bool with_residual) {
   const auto a = read(args, call, "args");
   if (with_residual) present(a.residual, call, "residual");
-  if (!with_residual && a.residual != nullptr) refuse(std::string(call) + ": residual", "a tensor", "null; monotile_add_rms_norm takes one");
+  if (!with_residual && a.residual != nullptr)
+    refuse(std::string(call) + ": residual", "a tensor", "null; monotile_add_rms_norm takes one");
   run_operator(context, ops::RmsNormArgs{.y = view_of(call, "y", a.y),
                                          .residual = view_of(call, "residual", a.residual),
                                          .x = view_of(call, "x", a.x),
@@ -179,9 +191,11 @@ monotile_status monotile_device_at(int32_t position, monotile_device_info* info)
   return guarded([&] {
     constexpr const char* call = "monotile_device_at";
     const size_t size = present(info, call, "info").size;
-    if (size < sizeof(size_t)) refuse(std::string(call) + ": info.size", std::to_string(size), "sizeof(monotile_device_info)");
+    if (size < sizeof(size_t))
+      refuse(std::string(call) + ": info.size", std::to_string(size), "sizeof(monotile_device_info)");
     const auto count = static_cast<int32_t>(devices().size());
-    if (position < 0 || position >= count) refuse(std::string(call) + ": position", std::to_string(position), "0 to " + std::to_string(count - 1));
+    if (position < 0 || position >= count)
+      refuse(std::string(call) + ": position", std::to_string(position), "0 to " + std::to_string(count - 1));
     const DeviceInfo& found = devices()[static_cast<size_t>(position)];
     const monotile_device_info result = {size,
                                          static_cast<int32_t>(found.device.kind),
@@ -226,7 +240,8 @@ monotile_status monotile_context_create(int32_t device_kind, int32_t device_inde
   });
 }
 
-monotile_status monotile_context_create_on_stream(int32_t device_kind, int32_t device_index, void* native_stream, monotile_context** context) {
+monotile_status monotile_context_create_on_stream(int32_t device_kind, int32_t device_index, void* native_stream,
+                                                  monotile_context** context) {
   return guarded([&] {
     constexpr const char* call = "monotile_context_create_on_stream";
     monotile_context*& result = present(context, call, "context");
@@ -255,7 +270,8 @@ monotile_status monotile_context_set_tier(monotile_context* context, const char*
 }
 
 monotile_status monotile_context_reserve_workspace(monotile_context* context, size_t bytes) {
-  return guarded([&] { present(context, "monotile_context_reserve_workspace", "context").context->reserve_workspace(bytes); });
+  return guarded(
+      [&] { present(context, "monotile_context_reserve_workspace", "context").context->reserve_workspace(bytes); });
 }
 
 const char* monotile_context_last_implementation(const monotile_context* context) {
@@ -266,7 +282,8 @@ monotile_status monotile_synchronize(monotile_context* context) {
   return guarded([&] { present(context, "monotile_synchronize", "context").context->stream().synchronize(); });
 }
 
-monotile_status monotile_buffer_create(int32_t device_kind, int32_t device_index, size_t bytes, monotile_buffer** buffer) {
+monotile_status monotile_buffer_create(int32_t device_kind, int32_t device_index, size_t bytes,
+                                       monotile_buffer** buffer) {
   return guarded([&] {
     constexpr const char* call = "monotile_buffer_create";
     monotile_buffer*& result = present(buffer, call, "buffer");
@@ -276,26 +293,42 @@ monotile_status monotile_buffer_create(int32_t device_kind, int32_t device_index
   });
 }
 
-void* monotile_buffer_data(const monotile_buffer* buffer) { return buffer != nullptr ? buffer->buffer.data() : nullptr; }
+void* monotile_buffer_data(const monotile_buffer* buffer) {
+  return buffer != nullptr ? buffer->buffer.data() : nullptr;
+}
 
 size_t monotile_buffer_bytes(const monotile_buffer* buffer) { return buffer != nullptr ? buffer->buffer.size() : 0; }
 
 void monotile_buffer_destroy(monotile_buffer* buffer) { delete buffer; }
 
-monotile_status monotile_copy_to_device(monotile_context* context, void* device_destination, const void* host_source, size_t bytes) {
-  return guarded([&] { copy_to_device(present(context, "monotile_copy_to_device", "context").context->stream(), device_destination, host_source, bytes); });
+monotile_status monotile_copy_to_device(monotile_context* context, void* device_destination, const void* host_source,
+                                        size_t bytes) {
+  return guarded([&] {
+    copy_to_device(present(context, "monotile_copy_to_device", "context").context->stream(), device_destination,
+                   host_source, bytes);
+  });
 }
 
-monotile_status monotile_copy_to_host(monotile_context* context, void* host_destination, const void* device_source, size_t bytes) {
-  return guarded([&] { copy_to_host(present(context, "monotile_copy_to_host", "context").context->stream(), host_destination, device_source, bytes); });
+monotile_status monotile_copy_to_host(monotile_context* context, void* host_destination, const void* device_source,
+                                      size_t bytes) {
+  return guarded([&] {
+    copy_to_host(present(context, "monotile_copy_to_host", "context").context->stream(), host_destination,
+                 device_source, bytes);
+  });
 }
 
-monotile_status monotile_copy_on_device(monotile_context* context, void* destination, const void* source, size_t bytes) {
-  return guarded([&] { copy_on_device(present(context, "monotile_copy_on_device", "context").context->stream(), destination, source, bytes); });
+monotile_status monotile_copy_on_device(monotile_context* context, void* destination, const void* source,
+                                        size_t bytes) {
+  return guarded([&] {
+    copy_on_device(present(context, "monotile_copy_on_device", "context").context->stream(), destination, source,
+                   bytes);
+  });
 }
 
 monotile_status monotile_fill_bytes(monotile_context* context, void* destination, int32_t value, size_t bytes) {
-  return guarded([&] { fill_bytes(present(context, "monotile_fill_bytes", "context").context->stream(), destination, value, bytes); });
+  return guarded([&] {
+    fill_bytes(present(context, "monotile_fill_bytes", "context").context->stream(), destination, value, bytes);
+  });
 }
 
 monotile_status monotile_storage_bytes(int32_t dtype, int64_t elements, int64_t* bytes) {
@@ -305,15 +338,16 @@ monotile_status monotile_storage_bytes(int32_t dtype, int64_t elements, int64_t*
   });
 }
 
-monotile_status monotile_tensor_packed(monotile_tensor* tensor, void* data, int32_t dtype, int32_t device_kind, int32_t device_index, int32_t rank,
-                                       const int64_t* extents) {
+monotile_status monotile_tensor_packed(monotile_tensor* tensor, void* data, int32_t dtype, int32_t device_kind,
+                                       int32_t device_index, int32_t rank, const int64_t* extents) {
   return guarded([&] {
     constexpr const char* call = "monotile_tensor_packed";
     present(tensor, call, "tensor");
     present(extents, call, "extents");
     if (rank < 1 || rank > kMaxRank) refuse(std::string(call) + ": rank", std::to_string(rank), "1 to 8");
     if (dtype < 0 || dtype > 255) refuse(std::string(call) + ": dtype", std::to_string(dtype), "a monotile_dtype");
-    const TensorView view(data, static_cast<DType>(dtype), {extents, static_cast<size_t>(rank)}, device_of(call, device_kind, device_index));
+    const TensorView view(data, static_cast<DType>(dtype), {extents, static_cast<size_t>(rank)},
+                          device_of(call, device_kind, device_index));
     monotile_tensor result{};
     result.size = sizeof(result);
     result.data = data;
@@ -377,8 +411,9 @@ monotile_status monotile_gated_activation(monotile_context* context, const monot
   return guarded([&] {
     constexpr const char* call = "gated_activation";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::GatedActivationArgs{view_of(call, "y", a.y), view_of(call, "gate", a.gate), view_of(call, "up", a.up),
-                                                   choice(call, "activation", a.activation, ops::Activation::gelu_erf)});
+    run_operator(context, ops::GatedActivationArgs{
+                              view_of(call, "y", a.y), view_of(call, "gate", a.gate), view_of(call, "up", a.up),
+                              choice(call, "activation", a.activation, ops::Activation::gelu_erf)});
   });
 }
 
@@ -386,7 +421,8 @@ monotile_status monotile_softmax(monotile_context* context, const monotile_softm
   return guarded([&] {
     constexpr const char* call = "softmax";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::SoftmaxArgs{view_of(call, "y", a.y), view_of(call, "x", a.x), a.scale, choice(call, "log", a.log, 1) != 0});
+    run_operator(context, ops::SoftmaxArgs{view_of(call, "y", a.y), view_of(call, "x", a.x), a.scale,
+                                           choice(call, "log", a.log, 1) != 0});
   });
 }
 
@@ -394,8 +430,8 @@ monotile_status monotile_embedding(monotile_context* context, const monotile_emb
   return guarded([&] {
     constexpr const char* call = "embedding";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::EmbeddingArgs{view_of(call, "y", a.y), view_of(call, "table", a.table), view_of(call, "ids", a.ids),
-                                             view_of(call, "status", a.status), a.scale});
+    run_operator(context, ops::EmbeddingArgs{view_of(call, "y", a.y), view_of(call, "table", a.table),
+                                             view_of(call, "ids", a.ids), view_of(call, "status", a.status), a.scale});
   });
 }
 
@@ -403,9 +439,10 @@ monotile_status monotile_kv_append(monotile_context* context, const monotile_kv_
   return guarded([&] {
     constexpr const char* call = "kv_append";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::KvAppendArgs{view_of(call, "key_cache", a.key_cache), view_of(call, "value_cache", a.value_cache),
-                                            view_of(call, "k", a.k), view_of(call, "v", a.v), view_of(call, "slots", a.slots),
-                                            view_of(call, "status", a.status)});
+    run_operator(context,
+                 ops::KvAppendArgs{view_of(call, "key_cache", a.key_cache), view_of(call, "value_cache", a.value_cache),
+                                   view_of(call, "k", a.k), view_of(call, "v", a.v), view_of(call, "slots", a.slots),
+                                   view_of(call, "status", a.status)});
   });
 }
 
@@ -438,8 +475,9 @@ monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_arg
   return guarded([&] {
     constexpr const char* call = "gemm";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::GemmArgs{view_of(call, "c", a.c), view_of(call, "a", a.a), view_of(call, "b", a.b), view_of(call, "bias", a.bias),
-                                        view_of(call, "residual", a.residual), choice(call, "cast", a.cast, ops::ProductCast::int8_block)});
+    run_operator(context, ops::GemmArgs{view_of(call, "c", a.c), view_of(call, "a", a.a), view_of(call, "b", a.b),
+                                        view_of(call, "bias", a.bias), view_of(call, "residual", a.residual),
+                                        choice(call, "cast", a.cast, ops::ProductCast::int8_block)});
   });
 }
 
@@ -447,7 +485,8 @@ monotile_status monotile_argmax(monotile_context* context, const monotile_argmax
   return guarded([&] {
     constexpr const char* call = "argmax";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::ArgmaxArgs{view_of(call, "ids", a.ids), view_of(call, "logits", a.logits), view_of(call, "status", a.status)});
+    run_operator(context, ops::ArgmaxArgs{view_of(call, "ids", a.ids), view_of(call, "logits", a.logits),
+                                          view_of(call, "status", a.status)});
   });
 }
 
@@ -455,8 +494,9 @@ monotile_status monotile_sample(monotile_context* context, const monotile_sample
   return guarded([&] {
     constexpr const char* call = "sample";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::SampleArgs{view_of(call, "ids", a.ids), view_of(call, "logits", a.logits), view_of(call, "temperature", a.temperature),
-                                          view_of(call, "top_k", a.top_k), view_of(call, "top_p", a.top_p), view_of(call, "min_p", a.min_p),
+    run_operator(context, ops::SampleArgs{view_of(call, "ids", a.ids), view_of(call, "logits", a.logits),
+                                          view_of(call, "temperature", a.temperature), view_of(call, "top_k", a.top_k),
+                                          view_of(call, "top_p", a.top_p), view_of(call, "min_p", a.min_p),
                                           view_of(call, "seeds", a.seeds), view_of(call, "positions", a.positions),
                                           view_of(call, "status", a.status)});
   });

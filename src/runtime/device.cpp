@@ -74,7 +74,8 @@ DeviceInfo describe_cpu(std::vector<std::string>& notes) {
     if (wanted == "plain") {
       info.path = "cpu_plain";
     } else if (wanted != "auto" && "cpu_" + std::string(wanted) != info.path) {
-      notes.push_back("cpu: MONOTILE_CPU_PATH: \"" + std::string(wanted) + "\"; allowed: auto, plain" + (has_avx2() ? ", avx2" : "") + "; ignored");
+      notes.push_back("cpu: MONOTILE_CPU_PATH: \"" + std::string(wanted) + "\"; allowed: auto, plain" +
+                      (has_avx2() ? ", avx2" : "") + "; ignored");
     }
   }
   info.units = cpu_threads();
@@ -125,8 +126,8 @@ std::string to_string(Device device) {
 
 Device parse_device(std::string_view text) {
   const auto refuse = [&]() {
-    throw Error(ErrorCode::invalid_argument,
-                "device: \"" + std::string(text) + "\"; allowed: cpu, cuda:N, hip:N, opencl:N, emulated:32, emulated:64");
+    throw Error(ErrorCode::invalid_argument, "device: \"" + std::string(text) +
+                                                 "\"; allowed: cpu, cuda:N, hip:N, opencl:N, emulated:32, emulated:64");
   };
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);

@@ -42,8 +42,9 @@ TierPolicy parse_tier(std::string_view text) {
     if (name == to_string(tier)) policy.tier = tier;
   }
   if (!policy.tier) {
-    throw Error(ErrorCode::invalid_argument, "tier: \"" + std::string(text) +
-                                                 "\"; allowed: auto, reference, portable, tuned, vendor, each but auto with an optional \"+\"");
+    throw Error(ErrorCode::invalid_argument,
+                "tier: \"" + std::string(text) +
+                    "\"; allowed: auto, reference, portable, tuned, vendor, each but auto with an optional \"+\"");
   }
   return policy;
 }
@@ -69,10 +70,13 @@ Context::~Context() = default;
 void* Context::workspace(size_t bytes) {
   if (bytes <= workspace_.size()) return workspace_.data();
   if (!device().host_memory() && cuda::is_capturing(device().index, stream_->native())) {
-    throw Error(ErrorCode::invalid_argument, "Context: the workspace must grow from " + std::to_string(workspace_.size()) + " to " + std::to_string(bytes) +
-                                                 " bytes in the middle of a graph capture; call reserve_workspace before it");
+    throw Error(ErrorCode::invalid_argument,
+                "Context: the workspace must grow from " + std::to_string(workspace_.size()) + " to " +
+                    std::to_string(bytes) +
+                    " bytes in the middle of a graph capture; call reserve_workspace before it");
   }
-  // Growing by half at least keeps a slowly rising demand from allocating each time. Stream order makes it safe to let the old one go.
+  // Growing by half at least keeps a slowly rising demand from allocating each time. Stream order makes it safe to let
+  // the old one go.
   workspace_ = Buffer(*stream_, std::max({bytes, workspace_.size() + workspace_.size() / 2, kSmallestWorkspace}));
   return workspace_.data();
 }
@@ -88,8 +92,10 @@ void Context::note_use(const char* op, const char* implementation, Tier tier) {
   uses_.push_back({op, implementation, tier, 1});
 }
 
-void detail::throw_no_implementation(const char* op, const DeviceInfo& device, const TierPolicy& policy, const std::string& reasons) {
-  throw Error(ErrorCode::unsupported, std::string(op) + ": no implementation for this call on " + to_string(device.device) + policy_text(policy) +
+void detail::throw_no_implementation(const char* op, const DeviceInfo& device, const TierPolicy& policy,
+                                     const std::string& reasons) {
+  throw Error(ErrorCode::unsupported, std::string(op) + ": no implementation for this call on " +
+                                          to_string(device.device) + policy_text(policy) +
                                           (reasons.empty() ? "; none exists" : ": " + reasons));
 }
 

@@ -29,7 +29,8 @@ class Registry {
 
   void add(const KernelEntry& entry) {
     if (!building_) {
-      throw Error(ErrorCode::internal, "register_kernel: " + describe(entry) + ": only the list of built-in kernels may register");
+      throw Error(ErrorCode::internal,
+                  "register_kernel: " + describe(entry) + ": only the list of built-in kernels may register");
     }
     if (entry.name.empty() || entry.function == nullptr || entry.target >= Target::count) {
       throw Error(ErrorCode::internal, "register_kernel: " + describe(entry) + ": name, target or function is missing");

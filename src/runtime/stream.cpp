@@ -11,7 +11,8 @@ namespace monotile {
 namespace {
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 [[noreturn]] void refuse(const char* call, Device device, const char* why) {
@@ -20,12 +21,14 @@ int64_t now_ns() {
 
 void check_pointers(const char* call, const void* destination, const void* source, size_t bytes) {
   if (bytes != 0 && (destination == nullptr || source == nullptr)) {
-    throw Error(ErrorCode::invalid_argument, std::string(call) + ": " + (destination == nullptr ? "destination" : "source") + ": null with " +
-                                                 std::to_string(bytes) + " bytes to copy; allowed: null only for 0 bytes");
+    throw Error(ErrorCode::invalid_argument,
+                std::string(call) + ": " + (destination == nullptr ? "destination" : "source") + ": null with " +
+                    std::to_string(bytes) + " bytes to copy; allowed: null only for 0 bytes");
   }
 }
 
-void copy(const char* call, Stream& stream, void* destination, const void* source, size_t bytes, cuda::Direction direction) {
+void copy(const char* call, Stream& stream, void* destination, const void* source, size_t bytes,
+          cuda::Direction direction) {
   check_pointers(call, destination, source, bytes);
   if (bytes == 0) return;
   if (stream.device().host_memory()) {
@@ -51,7 +54,10 @@ Stream::~Stream() {
   if (owned_) cuda::destroy_stream(device_.index, native_);
 }
 
-Stream::Stream(Stream&& other) noexcept : device_(other.device_), native_(std::exchange(other.native_, nullptr)), owned_(std::exchange(other.owned_, false)) {}
+Stream::Stream(Stream&& other) noexcept
+    : device_(other.device_),
+      native_(std::exchange(other.native_, nullptr)),
+      owned_(std::exchange(other.owned_, false)) {}
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   std::swap(device_, other.device_);
@@ -72,10 +78,12 @@ Event::~Event() {
   if (native_ != nullptr) cuda::destroy_event(device_.index, native_);
 }
 
-Event::Event(Event&& other) noexcept : device_(other.device_), native_(std::exchange(other.native_, nullptr)), host_ns_(other.host_ns_) {}
+Event::Event(Event&& other) noexcept
+    : device_(other.device_), native_(std::exchange(other.native_, nullptr)), host_ns_(other.host_ns_) {}
 
 void Event::record(Stream& stream) {
-  if (stream.device() != device_) refuse("Event::record", stream.device(), ("the event is on " + to_string(device_)).c_str());
+  if (stream.device() != device_)
+    refuse("Event::record", stream.device(), ("the event is on " + to_string(device_)).c_str());
   if (native_ != nullptr) {
     cuda::record_event(device_.index, native_, stream.native());
   }
@@ -108,15 +116,18 @@ bool Graph::supported(Device device) { return device.kind == DeviceKind::cuda; }
 
 void Graph::begin_capture(Stream& stream) {
   if (!supported(stream.device())) {
-    throw Error(ErrorCode::unsupported, "Graph::begin_capture: " + to_string(stream.device()) + " records no graphs; allowed: cuda devices");
+    throw Error(ErrorCode::unsupported,
+                "Graph::begin_capture: " + to_string(stream.device()) + " records no graphs; allowed: cuda devices");
   }
-  if (stream.native() == nullptr) refuse("Graph::begin_capture", stream.device(), "the default stream cannot be captured");
+  if (stream.native() == nullptr)
+    refuse("Graph::begin_capture", stream.device(), "the default stream cannot be captured");
   cuda::begin_capture(stream.device().index, stream.native());
 }
 
 Graph Graph::end_capture(Stream& stream) {
   if (!supported(stream.device())) {
-    throw Error(ErrorCode::unsupported, "Graph::end_capture: " + to_string(stream.device()) + " records no graphs; allowed: cuda devices");
+    throw Error(ErrorCode::unsupported,
+                "Graph::end_capture: " + to_string(stream.device()) + " records no graphs; allowed: cuda devices");
   }
   Graph graph;
   graph.exec_ = cuda::end_capture(stream.device().index, stream.native());
@@ -124,7 +135,9 @@ Graph Graph::end_capture(Stream& stream) {
 }
 
 void Graph::launch(Stream& stream) {
-  if (exec_ == nullptr) throw Error(ErrorCode::invalid_argument, "Graph::launch: the graph is empty; record one with begin_capture and end_capture");
+  if (exec_ == nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                "Graph::launch: the graph is empty; record one with begin_capture and end_capture");
   if (!supported(stream.device())) refuse("Graph::launch", stream.device(), "graphs run on cuda devices");
   cuda::launch_graph(stream.device().index, exec_, stream.native());
 }

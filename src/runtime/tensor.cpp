@@ -15,14 +15,18 @@ std::string list_text(std::span<const int64_t> values) {
   throw Error(ErrorCode::invalid_argument, what + ": " + given + "; allowed: " + allowed);
 }
 
-std::span<const int64_t> extents_of(const TensorView& view) { return {view.extent.data(), static_cast<size_t>(view.rank)}; }
+std::span<const int64_t> extents_of(const TensorView& view) {
+  return {view.extent.data(), static_cast<size_t>(view.rank)};
+}
 
 void check_new_extents(const char* part, DType dtype, std::span<const int64_t> extents) {
   const DTypeInfo info = dtype_info(dtype);
   const std::string given = "[" + list_text(extents) + "]";
-  if (info.block_bytes == 0) refuse(std::string(part) + ": dtype", std::to_string(static_cast<int>(dtype)), "a known element type");
+  if (info.block_bytes == 0)
+    refuse(std::string(part) + ": dtype", std::to_string(static_cast<int>(dtype)), "a known element type");
   if (extents.empty() || extents.size() > static_cast<size_t>(kMaxRank)) {
-    refuse(std::string(part) + ": extents", "rank " + std::to_string(extents.size()), "rank 1 to " + std::to_string(kMaxRank));
+    refuse(std::string(part) + ": extents", "rank " + std::to_string(extents.size()),
+           "rank 1 to " + std::to_string(kMaxRank));
   }
   for (const int64_t extent : extents) {
     if (extent < 0) refuse(std::string(part) + ": extents", given, "0 or more each");
@@ -66,7 +70,8 @@ int64_t TensorView::size() const {
     overflow |= __builtin_mul_overflow(count, dim(i), &count);
   }
   if (empty) return 0;
-  if (overflow) refuse("TensorView::size: extents", "[" + list_text(extents_of(*this)) + "]", "fewer than 2^63 elements");
+  if (overflow)
+    refuse("TensorView::size: extents", "[" + list_text(extents_of(*this)) + "]", "fewer than 2^63 elements");
   return count;
 }
 
@@ -84,20 +89,24 @@ bool TensorView::contiguous() const {
 
 TensorView TensorView::slice(int axis, int64_t begin, int64_t end) const {
   if (axis < -rank || axis >= rank) {
-    refuse("TensorView::slice: axis", std::to_string(axis), rank == 0 ? "a defined view" : std::to_string(-rank) + " to " + std::to_string(rank - 1));
+    refuse("TensorView::slice: axis", std::to_string(axis),
+           rank == 0 ? "a defined view" : std::to_string(-rank) + " to " + std::to_string(rank - 1));
   }
   const size_t at = static_cast<size_t>(axis < 0 ? axis + rank : axis);
   const std::string range = "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
   if (begin < 0 || end < begin || end > extent[at]) {
-    refuse("TensorView::slice: range", range + " of dimension " + std::to_string(at), "within [0, " + std::to_string(extent[at]) + ")");
+    refuse("TensorView::slice: range", range + " of dimension " + std::to_string(at),
+           "within [0, " + std::to_string(extent[at]) + ")");
   }
   const DTypeInfo info = dtype_info(dtype);
   if (at == static_cast<size_t>(rank - 1) && (begin % info.block_elements != 0 || end % info.block_elements != 0)) {
-    refuse("TensorView::slice: range", range, "multiples of the " + std::to_string(info.block_elements) + " elements of a " + info.name + " block");
+    refuse("TensorView::slice: range", range,
+           "multiples of the " + std::to_string(info.block_elements) + " elements of a " + info.name + " block");
   }
   TensorView result = *this;
   result.extent[at] = end - begin;
-  if (data != nullptr && begin != 0) result.data = static_cast<char*>(data) + begin * stride[at] / info.block_elements * info.block_bytes;
+  if (data != nullptr && begin != 0)
+    result.data = static_cast<char*>(data) + begin * stride[at] / info.block_elements * info.block_bytes;
   return result;
 }
 
@@ -108,7 +117,8 @@ TensorView TensorView::reshape(std::initializer_list<int64_t> extents) const {
   result.stride = {};
   pack("TensorView::reshape", result, {extents.begin(), extents.size()});
   if (result.size() != size()) {
-    refuse("TensorView::reshape: extents", "[" + list_text({extents.begin(), extents.size()}) + "]", "the " + std::to_string(size()) + " elements of " + to_string(*this));
+    refuse("TensorView::reshape: extents", "[" + list_text({extents.begin(), extents.size()}) + "]",
+           "the " + std::to_string(size()) + " elements of " + to_string(*this));
   }
   return result;
 }
@@ -122,9 +132,11 @@ std::string to_string(const TensorView& view) {
 
 int64_t storage_bytes(DType dtype, int64_t elements) {
   const DTypeInfo info = dtype_info(dtype);
-  if (info.block_bytes == 0) refuse("storage_bytes: dtype", std::to_string(static_cast<int>(dtype)), "a known element type");
+  if (info.block_bytes == 0)
+    refuse("storage_bytes: dtype", std::to_string(static_cast<int>(dtype)), "a known element type");
   if (elements < 0 || elements % info.block_elements != 0) {
-    refuse("storage_bytes: elements", std::to_string(elements), "0 or more, whole " + std::string(info.name) + " blocks of " + std::to_string(info.block_elements));
+    refuse("storage_bytes: elements", std::to_string(elements),
+           "0 or more, whole " + std::string(info.name) + " blocks of " + std::to_string(info.block_elements));
   }
   int64_t bytes = 0;
   if (__builtin_mul_overflow(elements / info.block_elements, info.block_bytes, &bytes)) {

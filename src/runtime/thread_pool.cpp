@@ -24,8 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A worker looks for new work this long before it sleeps: longer than the host needs between two operators of a decode step, short
-// enough not to burn the core of a process that has stopped asking.
+// A worker looks for new work this long before it sleeps: longer than the host needs between two operators of a decode
+// step, short enough not to burn the core of a process that has stopped asking.
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 constexpr int kPausesPerClockRead = 32;
 constexpr int kPausesBeforeYield = 2000;
@@ -45,7 +45,8 @@ inline void pause_cpu() {
 int usable_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+  int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                            : static_cast<int>(std::thread::hardware_concurrency());
   if (std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
     long long quota = 0, period = 0;
     if (std::fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
@@ -66,9 +67,10 @@ struct Job {
   int64_t chunk = 1;
 };
 
-// How a launch goes. The caller fills `job_`, opens it and advances `epoch_`. A worker that sees a new epoch first counts itself in
-// (`inside_`), then looks whether the job is open, and takes chunks if it is. The caller takes chunks too; when none are left it closes
-// the job and waits until nobody is inside. So a worker that wakes late costs nothing: it finds a closed job, or already the next one.
+// How a launch goes. The caller fills `job_`, opens it and advances `epoch_`. A worker that sees a new epoch first
+// counts itself in (`inside_`), then looks whether the job is open, and takes chunks if it is. The caller takes chunks
+// too; when none are left it closes the job and waits until nobody is inside. So a worker that wakes late costs
+// nothing: it finds a closed job, or already the next one.
 class Pool {
  public:
   static Pool& instance() {
@@ -206,13 +208,13 @@ void run_serially(int64_t count, void (*body)(const void*, int64_t, int64_t, int
 struct Scratch {
   void* data = nullptr;
   size_t bytes = 0;
-  ~Scratch() { ::operator delete(data, std::align_val_t{64}); }
+  ~Scratch() { ::operator delete (data, std::align_val_t{64}); }
 };
 
 }  // namespace
 
-void parallel_for(int64_t count, int64_t grain, void (*body)(const void* context, int64_t begin, int64_t end, int thread),
-                  const void* context) {
+void parallel_for(int64_t count, int64_t grain,
+                  void (*body)(const void* context, int64_t begin, int64_t end, int thread), const void* context) {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   Pool& pool = Pool::instance();
@@ -227,9 +229,10 @@ void* thread_scratch(int, size_t bytes) {
   thread_local Scratch scratch;
   if (scratch.bytes < bytes) {
     const size_t wanted = std::max(bytes, 2 * scratch.bytes);
-    void* const grown = ::operator new(wanted, std::align_val_t{64}, std::nothrow);
-    if (grown == nullptr) throw Error(ErrorCode::out_of_memory, "cpu: scratch of " + std::to_string(wanted) + " bytes for one thread");
-    ::operator delete(scratch.data, std::align_val_t{64});
+    void* const grown = ::operator new (wanted, std::align_val_t{64}, std::nothrow);
+    if (grown == nullptr)
+      throw Error(ErrorCode::out_of_memory, "cpu: scratch of " + std::to_string(wanted) + " bytes for one thread");
+    ::operator delete (scratch.data, std::align_val_t{64});
     scratch.data = grown;
     scratch.bytes = wanted;
   }
@@ -240,9 +243,11 @@ int cpu_threads() { return Pool::instance().threads(); }
 
 void set_cpu_threads(int n) {
   if (n < 1 || n > kMostThreads) {
-    throw Error(ErrorCode::invalid_argument, "set_cpu_threads: n: " + std::to_string(n) + "; allowed: 1 to " + std::to_string(kMostThreads));
+    throw Error(ErrorCode::invalid_argument,
+                "set_cpu_threads: n: " + std::to_string(n) + "; allowed: 1 to " + std::to_string(kMostThreads));
   }
-  if (current_thread >= 0) throw Error(ErrorCode::invalid_argument, "set_cpu_threads: called by work that runs on the pool");
+  if (current_thread >= 0)
+    throw Error(ErrorCode::invalid_argument, "set_cpu_threads: called by work that runs on the pool");
   if (n == cpu_threads()) return;
   Pool::instance().resize(n);
   detail::note_cpu_threads(cpu_threads());

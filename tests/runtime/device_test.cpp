@@ -24,12 +24,15 @@ void expect_error(ErrorCode code, const char* fragment, const Body& body) {
 }
 
 TEST(Device, TextRoundTrip) {
-  for (const char* text : {"cpu", "cuda:0", "cuda:7", "hip:1", "opencl:0", "emulated:32", "emulated:64"}) EXPECT_EQ(to_string(parse_device(text)), text);
+  for (const char* text : {"cpu", "cuda:0", "cuda:7", "hip:1", "opencl:0", "emulated:32", "emulated:64"})
+    EXPECT_EQ(to_string(parse_device(text)), text);
   EXPECT_EQ(to_string(parse_device("cuda")), "cuda:0");
   EXPECT_EQ(to_string(parse_device("emulated")), "emulated:32");
   EXPECT_EQ(parse_device("cpu:0"), Device{});
-  for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:99999", "cuda:0 ", " cpu", "cpu:1", "emulated:16", "CPU", "cuda0"}) {
-    expect_error(ErrorCode::invalid_argument, ("\"" + std::string(text) + "\"").c_str(), [&] { (void)parse_device(text); });
+  for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:99999", "cuda:0 ", " cpu", "cpu:1",
+                           "emulated:16", "CPU", "cuda0"}) {
+    expect_error(ErrorCode::invalid_argument, ("\"" + std::string(text) + "\"").c_str(),
+                 [&] { (void)parse_device(text); });
   }
 }
 
@@ -56,7 +59,8 @@ TEST(Device, MissingOnesAreNamedWithWhatIsPresent) {
   bool has_gpu = false;
   for (const DeviceInfo& info : devices()) has_gpu |= info.device.kind == DeviceKind::cuda;
   bool explained = false;
-  for (const std::string& line : absent_backends()) explained |= line.rfind("cuda:", 0) == 0 && line.find('\n') == std::string::npos;
+  for (const std::string& line : absent_backends())
+    explained |= line.rfind("cuda:", 0) == 0 && line.find('\n') == std::string::npos;
   EXPECT_NE(has_gpu, explained);  // there is a GPU, or one line that says why not
 }
 
@@ -82,7 +86,8 @@ TEST(Buffer, AlignedMovableAndCounted) {
 
 TEST(Buffer, ImpossibleSizes) {
   expect_error(ErrorCode::out_of_memory, "cpu", [] { Buffer buffer(Device{}, size_t{1} << 60); });
-  expect_error(ErrorCode::invalid_argument, "allowed", [] { Buffer buffer(Device{}, std::numeric_limits<size_t>::max()); });
+  expect_error(ErrorCode::invalid_argument, "allowed",
+               [] { Buffer buffer(Device{}, std::numeric_limits<size_t>::max()); });
 }
 
 TEST(Stream, CopiesAndFills) {

@@ -23,7 +23,9 @@ double fixed_cost(const FakeArgs&, const DeviceInfo&) {
   return Cost;
 }
 const char* always(const FakeArgs&, const DeviceInfo&) { return nullptr; }
-const char* only_small(const FakeArgs& args, const DeviceInfo&) { return args.size < 10 ? nullptr : "size must be under 10"; }
+const char* only_small(const FakeArgs& args, const DeviceInfo&) {
+  return args.size < 10 ? nullptr : "size must be under 10";
+}
 void no_plan(const FakeArgs& args, const DeviceInfo&, Plan<FakeArgs>& plan) { plan.config[0] = args.size; }
 void no_run(const Plan<FakeArgs>&, Stream&, const FakeArgs&, void*) {}
 
@@ -33,7 +35,9 @@ constexpr Fake portable_b{"tile_b", Tier::portable, always, fixed_cost<5>, no_pl
 constexpr Fake tuned{"fast", Tier::tuned, only_small, fixed_cost<2>, no_plan, no_run};
 constexpr const Fake* list[] = {&tuned, &portable_a, &portable_b, &reference};
 
-Plan<FakeArgs> choose(int size, const char* tier) { return detail::choose<FakeArgs>("fake", list, {}, FakeArgs{size}, parse_tier(tier)); }
+Plan<FakeArgs> choose(int size, const char* tier) {
+  return detail::choose<FakeArgs>("fake", list, {}, FakeArgs{size}, parse_tier(tier));
+}
 
 TEST(Dispatch, LowestCostThenListOrder) {
   EXPECT_EQ(choose(1, "").implementation, &tuned);
@@ -47,13 +51,15 @@ TEST(Dispatch, ForcedTiersAreStrict) {
   EXPECT_EQ(choose(1, "reference").implementation, &reference);
   EXPECT_EQ(choose(1, "vendor+").implementation, &tuned);
   EXPECT_EQ(choose(10, "tuned+").implementation, &portable_a);
-  for (const auto& [size, tier, fragment] : {std::tuple{10, "tuned", "size must be under 10"}, std::tuple{1, "vendor", "vendor"}}) {
+  for (const auto& [size, tier, fragment] :
+       {std::tuple{10, "tuned", "size must be under 10"}, std::tuple{1, "vendor", "vendor"}}) {
     try {
       (void)choose(size, tier);
       FAIL() << tier;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::unsupported);
-      for (const char* wanted : {"fake", "cpu", fragment}) EXPECT_NE(std::string(error.what()).find(wanted), std::string::npos) << error.what();
+      for (const char* wanted : {"fake", "cpu", fragment})
+        EXPECT_NE(std::string(error.what()).find(wanted), std::string::npos) << error.what();
     }
   }
 }

@@ -25,7 +25,10 @@ struct Threads {
 template <class Body>
 void parallel(int64_t count, int64_t grain, const Body& body) {
   parallel_for(
-      count, grain, [](const void* context, int64_t begin, int64_t end, int thread) { (*static_cast<const Body*>(context))(begin, end, thread); },
+      count, grain,
+      [](const void* context, int64_t begin, int64_t end, int thread) {
+        (*static_cast<const Body*>(context))(begin, end, thread);
+      },
       &body);
 }
 

@@ -13,11 +13,12 @@ namespace {
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();  // a refused call must not show up again in the next one
-  throw Error(ErrorCode::device_error, std::string("cuda: ") + call + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
+  throw Error(ErrorCode::device_error,
+              std::string("cuda: ") + call + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
 }
 
-/// Selects `device` for this thread. The current device is asked each time (some nanoseconds, no driver call) since other code of
-/// the process may change it.
+/// Selects `device` for this thread. The current device is asked each time (some nanoseconds, no driver call) since
+/// other code of the process may change it.
 void select(int device) {
   int current = -1;
   if (cudaGetDevice(&current) == cudaSuccess && current == device) return;
@@ -26,21 +27,25 @@ void select(int device) {
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 void check_memory(cudaError_t status, const char* call, int device, size_t bytes) {
   if (status != cudaErrorMemoryAllocation) return check(status, call);
   (void)cudaGetLastError();
   size_t available = 0, total = 0;
   std::string text = "cuda:" + std::to_string(device) + ": " + call + " of " + std::to_string(bytes) + " bytes failed";
-  if (cudaMemGetInfo(&available, &total) == cudaSuccess) text += "; " + std::to_string(available) + " of " + std::to_string(total) + " bytes are free";
+  if (cudaMemGetInfo(&available, &total) == cudaSuccess)
+    text += "; " + std::to_string(available) + " of " + std::to_string(total) + " bytes are free";
   (void)cudaGetLastError();
   throw Error(ErrorCode::out_of_memory, text);
 }
 
 constexpr int kMostDevices = 64;
 
-/// Our own stream-ordered pool of `device`: the default one belongs to the whole process, and its settings to the application.
+/// Our own stream-ordered pool of `device`: the default one belongs to the whole process, and its settings to the
+/// application.
 cudaMemPool_t pool_of(int device) {
   static std::mutex mutex;
   static cudaMemPool_t pools[kMostDevices] = {};
@@ -86,9 +91,12 @@ Found find() {
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
   if (status != cudaSuccess || count == 0) {
-    const std::string why = driver == 0 ? "no driver" : status == cudaSuccess ? "no device" : cudaGetErrorString(status);
+    const std::string why = driver == 0             ? "no driver"
+                            : status == cudaSuccess ? "no device"
+                                                    : cudaGetErrorString(status);
     const std::string versions = driver == 0 ? "" : ", driver for CUDA " + version_text(driver);
-    found.absent.push_back("cuda: " + why + " (built with CUDA " + version_text(runtime) + versions + "); the CPU is used");
+    found.absent.push_back("cuda: " + why + " (built with CUDA " + version_text(runtime) + versions +
+                           "); the CPU is used");
     return found;
   }
   const std::string versions = "driver " + version_text(driver) + ", runtime " + version_text(runtime);
@@ -103,8 +111,9 @@ Found find() {
       (void)cudaGetLastError();
       found.absent.push_back("cuda:" + std::to_string(i) + ": cudaGetDeviceProperties: " + cudaGetErrorString(failed));
     } else if (properties.major < 8) {
-      found.absent.push_back("cuda:" + std::to_string(i) + ": " + properties.name + " has compute capability " + std::to_string(properties.major) + "." +
-                             std::to_string(properties.minor) + "; 8.0 or higher is needed");
+      found.absent.push_back("cuda:" + std::to_string(i) + ": " + properties.name + " has compute capability " +
+                             std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                             "; 8.0 or higher is needed");
     } else {
       found.devices.push_back(describe(i, properties, versions, force_sm80));
     }
@@ -154,7 +163,8 @@ bool is_capturing(int device, void* stream) {
 }
 void begin_capture(int device, void* stream) {
   select(device);
-  // Thread-local: other threads may allocate meanwhile, while an allocation of this thread in the middle of a capture is an error.
+  // Thread-local: other threads may allocate meanwhile, while an allocation of this thread in the middle of a capture
+  // is an error.
   check(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
 }
 void* end_capture(int device, void* stream) {
@@ -183,7 +193,8 @@ void release(int, void* data) noexcept { (void)cudaFree(data); }
 void* allocate_in_order(int device, void* stream, size_t bytes) {
   select(device);
   void* data = nullptr;
-  check_memory(cudaMallocFromPoolAsync(&data, bytes, pool_of(device), stream_of(stream)), "cudaMallocFromPoolAsync", device, bytes);
+  check_memory(cudaMallocFromPoolAsync(&data, bytes, pool_of(device), stream_of(stream)), "cudaMallocFromPoolAsync",
+               device, bytes);
   return data;
 }
 void release_in_order(int device, void* stream, void* data) noexcept {

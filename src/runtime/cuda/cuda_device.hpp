@@ -1,6 +1,7 @@
 #pragma once
-// All that the runtime asks of CUDA, without CUDA's types. Defined in src/runtime/cuda (CUDA builds) or src/runtime/no_cuda (a stub that
-// finds no device). Every function but `find` and the noexcept ones throws Error(device_error) naming the call and CUDA's text.
+// All that the runtime asks of CUDA, without CUDA's types. Defined in src/runtime/cuda (CUDA builds) or
+// src/runtime/no_cuda (a stub that finds no device). Every function but `find` and the noexcept ones throws
+// Error(device_error) naming the call and CUDA's text.
 
 #include <cstddef>
 #include <string>

@@ -5,7 +5,9 @@
 namespace monotile::cuda {
 namespace {
 
-[[noreturn]] void absent(const char* call) { throw Error(ErrorCode::internal, std::string("cuda: ") + call + " in a build without CUDA code"); }
+[[noreturn]] void absent(const char* call) {
+  throw Error(ErrorCode::internal, std::string("cuda: ") + call + " in a build without CUDA code");
+}
 
 }  // namespace
 
