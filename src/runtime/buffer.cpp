@@ -9,6 +9,7 @@ namespace monotile {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};
+constexpr size_t kAddressSpace = size_t{1} << 47;  // more is not worth asking for
 
 void check_size(Device device, size_t bytes) {
   if (bytes <= static_cast<size_t>(PTRDIFF_MAX)) return;
@@ -17,7 +18,7 @@ void check_size(Device device, size_t bytes) {
 }
 
 void* allocate_host(Device device, size_t bytes) {
-  void* const data = ::operator new(bytes, kAlignment, std::nothrow);
+  void* const data = bytes < kAddressSpace ? ::operator new(bytes, kAlignment, std::nothrow) : nullptr;
   if (data == nullptr)
     throw Error(ErrorCode::out_of_memory,
                 to_string(device) + ": an allocation of " + std::to_string(bytes) + " bytes failed");
