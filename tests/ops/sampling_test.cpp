@@ -278,6 +278,21 @@ TEST_P(SamplingTest, WideSpreadsAndTinyDifferences) {
   check_sample(device(), logits, rows);
 }
 
+// The likely tokens lie close together, so that one lane meets more of them than it can set aside.
+TEST_P(SamplingTest, ClusteredCandidates) {
+  constexpr int64_t kRows = 12, kCols = 20000;
+  TestTensor logits = TestTensor::random(DType::f32, {kRows, kCols}, 17, {}, -9, -5);
+  ops::RandomData random(3);
+  std::vector<Row> rows;
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (const int64_t first : {0, 4096, 8192, 12288}) {
+      for (int64_t c = first; c < first + 8; ++c) logits.set(r * kCols + c, random.uniform(4, 5));
+    }
+    rows.push_back({.top_k = r % 3 == 0 ? 0 : 20 + r, .top_p = r % 2 == 0 ? 1.0 : 0.8003, .seed = r});
+  }
+  check_sample(device(), logits, rows);
+}
+
 TEST_P(SamplingTest, NoRowsIsNoWork) {
   TestTensor logits(DType::f32, {0, 50});
   check_sample(device(), logits, {});

@@ -44,52 +44,75 @@ struct Sample {
     float count, mass, factor, first_step;
   };
 
-  /// The smallest prefix of `kept` that reaches the goal; all of `kept` if none does.
-  template <class Ctx, class Row>
-  static MT_FN KeptTokens smallest_prefix(Ctx& ctx, Row& x, const KeptTokens& kept, float largest, const Goal& goal) {
-    float low = -kInfinity, high = kInfinity, next = -kInfinity, step = goal.first_step, wanted = 0.0f;
-    sums down_to_low{}, down_to_high{0.0f, 0.0f};  // weights and counts of the tokens at or above each
+  /// 2^((v - largest) * factor), also where infinities meet.
+  template <class V>
+  static MT_FN V weight(V v, float largest, float factor) {
+    return select(v == largest, 1.0f, fast_exp2(max_of((v - largest) * factor, -200.0f)));
+  }
+
+  /// The smallest prefix of `kept` that reaches the goal; all of `kept` if none does. Once few tokens are in question, only those are visited.
+  template <class Ctx, class Selection>
+  static MT_FN KeptTokens smallest_prefix(Ctx& ctx, Selection& x, const KeptTokens& kept, float largest, const Goal& goal) {
+    // The tokens of `kept` from `low` on reach the goal, those from `high` on do not; weights and counts of either.
+    float low = -kInfinity, high = kInfinity, wanted = goal.count, step = goal.first_step;
+    sums from_low{0.0f, 0.0f}, from_high{0.0f, 0.0f};
+    bool low_known = false, high_known = false;
+    int outward = 0, gathers = 0;
+    // All mass is asked for first; counts start near the largest logit.
+    float next = goal.by_count ? largest - step : -kInfinity;
     for (int pass = 0;; ++pass) {
       const sums found = uniform(fold_at<Sum>(ctx, x, [=](auto c, auto v) {
         const auto in = kept.holds(c, v) & (v >= next);
-        const auto weight = select(v == largest, 1.0f, fast_exp2(max_of((v - largest) * goal.factor, -200.0f)));
-        return make_sums(select(in, weight, 0.0f), select(in, 1.0f, 0.0f));
+        const auto one = select(in, 1.0f, 0.0f);
+        if (goal.by_count) return make_sums(one, one);
+        return make_sums(select(in, weight(v, largest, goal.factor), 0.0f), one);
       }));
-      if (pass == 0) {
-        wanted = goal.by_count ? goal.count : goal.mass * found.first;
-        if (goal.by_count && found.second <= wanted) return kept;
-        down_to_low = found;
-        next = largest;
-        continue;
-      }
-      if ((goal.by_count ? found.second : found.first) >= wanted) {
+      if (!goal.by_count && pass == 0) wanted = goal.mass * found.first;
+      if (found.first >= wanted) {
         low = next;
-        down_to_low = found;
+        from_low = found;
+        low_known = true;
+      } else if (next == -kInfinity) {
+        return kept;
       } else {
         high = next;
-        down_to_high = found;
+        from_high = found;
+        high_known = true;
       }
-      const float between = down_to_low.second - down_to_high.second;  // tokens from low to below high
-      if (between <= 1.0f || low == largest || (goal.by_count && down_to_low.second == wanted)) break;
-      // First outwards from the largest logit, then halving: by value, sometimes by order, which bounds the number of passes.
-      next = low == -kInfinity && pass <= 6 ? largest - step : low + (high - low) * 0.5f;
-      step *= 2.0f;
-      if (!(next > low && next < high) || pass % 4 == 0) next = middle_in_order(low, high);
-      if (!(next > low)) break;
+      if (low_known) {
+        if (from_low.second - from_high.second <= 1.0f || low == largest || (goal.by_count && from_low.second == wanted)) break;
+        if (!x.listed && gathers < 2 && from_low.second <= gather_limit(ctx)) {
+          gather_where(ctx, x, from_low.second, [=](auto c, auto v) { return kept.holds(c, v) & (v >= low); });
+          ++gathers;
+        }
+      }
+      if (low == -kInfinity && outward < 6 && largest - step > -kInfinity) {
+        next = largest - step;
+        step *= 2.0f;
+        ++outward;
+      } else if (!low_known) {
+        next = -kInfinity;
+      } else if (!high_known) {
+        next = largest;
+      } else {  // interpolating and halving in turn, sometimes in the order of floats, which bounds the number of passes
+        const float fraction = (from_low.first - wanted) / (from_low.first - from_high.first);
+        next = low + (high - low) * (pass % 2 != 0 || goal.by_count ? 0.5f : max_of(0.02f, min_of(fraction, 0.98f)));
+        if (!(next > low && next < high) || pass % 4 == 3) next = middle_in_order(low, high);
+        if (!(next > low)) break;
+      }
     }
     if (!(low > kept.threshold)) low = kept.threshold;
-    const float ties = down_to_low.second - down_to_high.second;
-    const float missing = goal.by_count ? wanted - down_to_high.second
-                                        : __builtin_ceilf((wanted - down_to_high.first) * ties / (down_to_low.first - down_to_high.first));
+    const float ties = from_low.second - from_high.second;
+    const float missing = goal.by_count ? wanted - from_high.second : __builtin_ceilf((wanted - from_high.first) * ties / (from_low.first - from_high.first));
     int32_t last_tie = low == kept.threshold ? kept.last_tie : INT32_MAX;
     if (ties > 1.0f && missing < ties) last_tie = nth_tie(ctx, x, kept, low, missing < 1.0f ? 1.0f : missing);
     return {low, last_tie};
   }
 
   /// Index of the n-th token of `kept` that equals `value`.
-  template <class Ctx, class Row>
-  static MT_FN int32_t nth_tie(Ctx& ctx, Row& x, const KeptTokens& kept, float value, float n) {
-    int32_t below = -1, at = static_cast<int32_t>(x.at.cols) - 1;  // fewer than n up to `below`, at least n up to `at`
+  template <class Ctx, class Selection>
+  static MT_FN int32_t nth_tie(Ctx& ctx, Selection& x, const KeptTokens& kept, float value, float n) {
+    int32_t below = -1, at = static_cast<int32_t>(x.row.at.cols) - 1;  // fewer than n up to `below`, at least n up to `at`
     while (at - below > 1) {
       const int32_t middle = below + (at - below) / 2;
       const float count = uniform(fold_at<Sum>(ctx, x, [=](auto c, auto v) {
@@ -118,9 +141,9 @@ struct Sample {
     return values == nullptr ? otherwise : uniform(load_row_value(ctx, values, row));
   }
 
-  template <class Ctx, class Row>
-  static MT_FN int32_t draw(Ctx& ctx, Row& x, const Params& p, indexed top, float temperature) {
-    const auto& row = x.at;
+  template <class Ctx, class Selection>
+  static MT_FN int32_t draw(Ctx& ctx, Selection& x, const Params& p, indexed top, float temperature) {
+    const auto& row = x.row.at;
     constexpr float kLog2e = 1.44269504f;
     const float largest = top.value, inverse = 1.0f / temperature;
     KeptTokens kept{-kInfinity, -1};
@@ -129,7 +152,7 @@ struct Sample {
     for (int filter = 0; filter < 2; ++filter) {  // one loop: the search is large, and is compiled once
       const bool by_count = filter == 0;
       if (by_count ? top_k <= 0 || top_k >= p.cols : !(top_p > 0.0f && top_p < 1.0f)) continue;
-      const Goal goal{by_count, static_cast<float>(top_k), top_p, inverse * kLog2e, by_count ? 1.0f : temperature};
+      const Goal goal{by_count, static_cast<float>(top_k), top_p, inverse * kLog2e, by_count ? 4.0f : temperature * 4.0f};
       kept = smallest_prefix(ctx, x, kept, largest, goal);
     }
     const float min_p = parameter(ctx, p.min_p, row, 0.0f);
@@ -141,15 +164,21 @@ struct Sample {
 
     const uint64_t seed = static_cast<uint64_t>(parameter(ctx, p.seeds, row, int64_t{0}));
     const int64_t position = parameter(ctx, p.positions, row, int64_t{0});
+    constexpr random::Purpose kPurpose = random::Purpose::sample;
     const auto score = [=](int32_t token, float logit) {
-      const uint32_t bits = random::bits(seed, position, random::Purpose::sample, static_cast<uint32_t>(token));
-      return random::gumbel_score(logit, largest, inverse, bits);
+      return indexed{random::gumbel_score(logit, largest, inverse, random::bits(seed, position, kPurpose, static_cast<uint32_t>(token))), token};
     };
-    // No variate exceeds 23: tokens that cannot pass the largest one need none.
-    const float enough = score(top.index, largest) * 0x1p-24f - 23.0f;
+    // The largest logit's own score is where all start from. No variate exceeds 23, so most others need no draw at all. Of the drawn ones few
+    // need the logarithms: a variate of g or more takes 1 - u <= e^-g. The margins are far above all rounding.
+    const indexed start = score(top.index, largest);
+    const float enough = start.value * 0x1p-24f - 23.0f;
     const auto best = fold_where<ArgMax>(
-        ctx, x, [=](auto c, auto v) { return kept.holds(c, v) & (((v - largest) * inverse >= enough) | (v == largest)); },
-        [=](int32_t c, float v) { return indexed{score(c, v), c}; });
+        ctx, x, start, [=](auto c, auto v) { return kept.holds(c, v) & (((v - largest) * inverse >= enough) | (v == largest)); },
+        [=](auto c, auto v, indexed so_far) {
+          const auto distance = max_of((v - largest) * inverse, -40.0f);
+          return (random_tail(seed, position, kPurpose, c) <= fast_exp(distance + (0.001f - so_far.value * 0x1p-24f))) | (v == largest);
+        },
+        score);
     return uniform(best).index;
   }
 
@@ -165,7 +194,8 @@ struct Sample {
     if (status == ops::row_ok) {
       constexpr float kGreedyTemperature = 1e-5f;
       const float temperature = parameter(ctx, p.temperature, row, 1.0f);
-      id = temperature >= kGreedyTemperature ? draw(ctx, x, p, top, temperature) : top.index;
+      auto tokens = select_from(ctx, x);
+      id = temperature >= kGreedyTemperature ? draw(ctx, tokens, p, top, temperature) : top.index;
     }
     store_row_value(ctx, p.ids, row, id);
     if (p.status != nullptr) store_row_value(ctx, p.status, row, status);

@@ -8,6 +8,7 @@
 #include "monotile/lang/quant.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
+#include "monotile/random.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -834,17 +835,18 @@ MT_FN auto fold_at(Context& ctx, held_row<L, Make, Again>& h, F f) {
   finish_rows<Op>(ctx, r);
   return r;
 }
-/// The same over the elements where want(column, element) holds; f takes scalars on every target (long integer arithmetic that has no
-/// packs), and its code is there once, whatever a lane holds.
-template <class Op, class L, class F, class Want, class R, class T>
-MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, Want want, F f, const tile<T, L>& t) {
+/// The better of `start` and Op over f(column, element) of the elements where first(column, element) and then
+/// then(column, element, the lane's best so far) hold, for idempotent Op. f takes scalars on every target (long integer arithmetic that has no packs).
+/// `then` and f are there once, whatever a lane holds.
+template <class Op, class L, class First, class Then, class F, class R, class T>
+MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, First first, Then then, F f, const tile<T, L>& t) {
   static_assert(L::elements <= 32, "one bit per element");
   for (int l = 0; l < kLanes; ++l) {
     uint32_t wanted = 0;
     MT_UNROLL
     for (int e = 0; e < L::elements; ++e) {
       const int32_t c = at.local_col(l, e);
-      if (c < at.limit && want(static_cast<int32_t>(at.first_col) + c, promote(t.v[l][e]))) wanted |= 1u << e;
+      if (c < at.limit && first(static_cast<int32_t>(at.first_col) + c, promote(t.v[l][e]))) wanted |= 1u << e;
     }
     while (wanted != 0) {
       const int next = lowest_bit(wanted);
@@ -852,26 +854,111 @@ MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, Want want
       auto v = promote(t.v[l][0]);
       MT_UNROLL
       for (int e = 1; e < L::elements; ++e) v = e == next ? promote(t.v[l][e]) : v;
-      into.v[l] = Op::combine(into.v[l], f(static_cast<int32_t>(at.first_col) + at.local_col(l, next), v));
+      const int32_t c = static_cast<int32_t>(at.first_col) + at.local_col(l, next);
+      if (then(c, v, into.v[l])) into.v[l] = Op::combine(into.v[l], f(c, v));
     }
   }
 }
-template <class Op, class L, class Make, class Again, class Want, class F>
-MT_FN auto fold_where(Context& ctx, held_row<L, Make, Again>& h, Want want, F f) {
-  using R = decltype(f(int32_t{}, promote(h.kept.v[0][0])));
+template <class Op, class R, class L, class Make, class Again, class First, class Then, class F>
+MT_FN row_value<R, L> fold_where(Context& ctx, held_row<L, Make, Again>& h, R start, First first, Then then, F f) {
   row_value<R, L> r;
-  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(R{});
+  for (int l = 0; l < kLanes; ++l) r.v[l] = start;
   if constexpr (L::streaming) {
     for (int64_t c = 0; c < h.at.cols; c += chunk_cols(h.at)) {
       const place<L> at = chunk_at(h.at, c);
-      accumulate_where<Op>(at, r, want, f, h.made ? h.again(at) : h.make(at));
+      accumulate_where<Op>(at, r, first, then, f, h.made ? h.again(at) : h.make(at));
     }
     h.made = true;
   } else {
-    accumulate_where<Op>(h.at, r, want, f, h.kept);
+    accumulate_where<Op>(h.at, r, first, then, f, h.kept);
   }
   finish_rows<Op>(ctx, r);
   return r;
+}
+
+/// A row, or the few of its elements that were set aside: folds go over the latter as soon as there are any.
+template <class Row>
+struct selection;
+template <class L, class Make, class Again>
+struct selection<held_row<L, Make, Again>> {
+  held_row<L, Make, Again>& row;
+  bool listed;
+  int32_t count[kLanes];  // of this lane; entry i lies at scratch[i * lanes + lane], value and column
+};
+template <class L, class Make, class Again>
+MT_FN auto select_from(Context&, held_row<L, Make, Again>& h) {
+  static_assert(L::lanes_per_row == 0, "the program has several rows");
+  return selection<held_row<L, Make, Again>>{h, false, {}};
+}
+/// At most how many elements are worth a try; they need not all fit.
+MT_FN float gather_limit(const Context& ctx) { return static_cast<float>(ctx.threads * (kGatherPerLane / 4)); }
+
+/// Sets the elements aside for which want(column, element) holds: later folds must not need others. Each lane keeps its own in scratch
+/// (gather_bytes); if one has too many, all stay with the row.
+template <class L, class Make, class Again, class Want>
+MT_FN void gather_where(Context& ctx, selection<held_row<L, Make, Again>>& s, float, Want want) {
+  float* const values = reinterpret_cast<float*>(ctx.scratch);
+  int32_t* const columns = reinterpret_cast<int32_t*>(values + kGatherPerLane * ctx.threads);
+  row_value<int32_t, L> most;
+  for (int l = 0; l < kLanes; ++l) s.count[l] = 0;
+  each(ctx, s.row, [&](const place<L>& at, const auto& t) {
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) {
+        const int32_t c = at.local_col(l, e), column = static_cast<int32_t>(at.first_col) + c;
+        const float v = promote(t.v[l][e]);
+        if (c >= at.limit || !want(column, v)) continue;
+        if (s.count[l] < kGatherPerLane) {
+          values[s.count[l] * ctx.threads + ctx.thread(l)] = v;
+          columns[s.count[l] * ctx.threads + ctx.thread(l)] = column;
+        }
+        ++s.count[l];
+      }
+    }
+  });
+  for (int l = 0; l < kLanes; ++l) most.v[l] = s.count[l];
+  finish_rows<Max>(ctx, most);
+  s.listed = most.v[0] <= kGatherPerLane;
+}
+template <class Op, class L, class Make, class Again, class F>
+MT_FN auto fold_at(Context& ctx, selection<held_row<L, Make, Again>>& s, F f) {
+  if (!s.listed) return fold_at<Op>(ctx, s.row, f);
+  const float* const values = reinterpret_cast<const float*>(ctx.scratch);
+  const int32_t* const columns = reinterpret_cast<const int32_t*>(values + kGatherPerLane * ctx.threads);
+  using R = decltype(f(int32_t{}, float{}));
+  row_value<R, L> r;
+  for (int l = 0; l < kLanes; ++l) {
+    r.v[l] = Op::identity(R{});
+    for (int i = 0; i < s.count[l]; ++i) {
+      const int at = i * ctx.threads + ctx.thread(l);
+      r.v[l] = Op::combine(r.v[l], f(columns[at], values[at]));
+    }
+  }
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+template <class Op, class R, class L, class Make, class Again, class First, class Then, class F>
+MT_FN row_value<R, L> fold_where(Context& ctx, selection<held_row<L, Make, Again>>& s, R start, First first, Then then, F f) {
+  if (!s.listed) return fold_where<Op>(ctx, s.row, start, first, then, f);
+  const float* const values = reinterpret_cast<const float*>(ctx.scratch);
+  const int32_t* const columns = reinterpret_cast<const int32_t*>(values + kGatherPerLane * ctx.threads);
+  row_value<R, L> r;
+  for (int l = 0; l < kLanes; ++l) {
+    r.v[l] = start;
+    for (int i = 0; i < s.count[l]; ++i) {
+      const int at = i * ctx.threads + ctx.thread(l);
+      const int32_t c = columns[at];
+      const float v = values[at];
+      if (first(c, v) && then(c, v, r.v[l])) r.v[l] = Op::combine(r.v[l], f(c, v));
+    }
+  }
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+
+/// 1 - u of the random draw for `token`, to 31 bits, rounded down.
+MT_FN float random_tail(uint64_t seed, int64_t position, random::Purpose purpose, int32_t token) {
+  return static_cast<float>(~random::bits(seed, position, purpose, static_cast<uint32_t>(token)) >> 1) * 0x1p-31f;
 }
 
 /// The row of f(element, x...) with row values x: kept where rows are kept, computed anew by every pass where rows are read again.
