@@ -79,7 +79,7 @@ auto flag_value(const char* flag, const std::string& text, Parse parse) {
   }
 }
 
-/// NaN is in no range.
+/// NaN is in no range. The help shows the range only where it is a short one.
 CLI::Validator within(double lowest, double highest) {
   return CLI::Validator(
       [lowest, highest](std::string& text) -> std::string {
@@ -87,7 +87,7 @@ CLI::Validator within(double lowest, double highest) {
         if (CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest) return {};
         return fmt::format("{} is not in the range {:g} to {:g}", text, lowest, highest);
       },
-      fmt::format("{:g} to {:g}", lowest, highest));
+      highest <= 1024 ? fmt::format("{:g} to {:g}", lowest, highest) : std::string());
 }
 
 DType dtype_named(const std::string& name) {
@@ -258,7 +258,7 @@ int run_generate(const Options& options) {
 }
 
 void add_prompt_flags(CLI::App& command, Options& options) {
-  command.add_option("--model", options.model, "GGUF file (required)")->required()->type_name("FILE");
+  command.add_option("--model", options.model, "GGUF file")->required()->type_name("FILE");
   CLI::Option* prompt =
       command.add_option("--prompt", options.prompt, "What the model continues or answers")->type_name("TEXT");
   CLI::Option* ids =
@@ -287,7 +287,9 @@ void add_sampling_flags(CLI::App& command, Options& options) {
   command.add_option("--min-p", sampling.min_p, "Leave out tokens under P times the best; 0: off")
       ->check(within(0, 1))
       ->type_name("P");
-  command.add_option("--seed", sampling.seed, "Of the random numbers (default 0)")->type_name("N");
+  command.add_option("--seed", sampling.seed, "Of the random numbers (default 0)")
+      ->check(within(0, 0x1p64))
+      ->type_name("N");
   command.add_flag("--ignore-eos", options.generate.ignore_end, "Go on after end-of-generation tokens");
 }
 
