@@ -5,6 +5,8 @@ set(MONOTILE_FLAGS_cpu_plain -O3 -DMONOTILE_TARGET_CPU)
 set(MONOTILE_FLAGS_cpu_avx2 -O3 -mavx2 -mfma -mf16c -DMONOTILE_TARGET_CPU)
 set(MONOTILE_FLAGS_emulated32 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
+# Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.
+set(MONOTILE_FLAGS_SANITIZE -O1 -fno-sanitize=null,object-size,pointer-overflow,vptr)
 set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]")
 set(MONOTILE_ARCH_cuda_sm90 "-gencode=arch=compute_90a,code=sm_90a")
 
@@ -29,7 +31,8 @@ function(monotile_add_kernels targets)
                              -Xcompiler=-fPIC -diag-suppress=20012,20013,20014,177)
     else()
       add_library(monotile_kernels_${target} OBJECT ${kernel_sources})
-      target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}})
+      target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}}
+                             $<$<BOOL:${MONOTILE_SANITIZE}>:${MONOTILE_FLAGS_SANITIZE}>)
     endif()
     target_include_directories(monotile_kernels_${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(monotile_kernels_${target} PRIVATE MONOTILE_TARGET_NAME=${target})
