@@ -88,18 +88,15 @@ struct ChunkTile {
 
   int64_t programs(int64_t rows) const { return (rows + rows_per_program - 1) / rows_per_program * chunks; }
 };
-/// For elementwise work, whose results depend on no partition: many small programs where the data is small (latency counts), else two vectors
-/// a lane. Layouts: kRows16, kBlock1, kBlock2.
-inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, const DeviceInfo& device) {
+/// For elementwise work, whose results depend on no partition: one vector a lane, and smaller programs where the data is small (latency
+/// counts). Layouts: kRows16, kBlock1, kExact + kBlock1.
+inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1, 1};
   const int64_t vectors = (cols + 7) / 8, wave = device.wave;
   if (vectors <= 16) return {kRows16, 128, 8, 1};
-  const int64_t in_flight = static_cast<int64_t>(device.units) * 2048;  // about one vector for each lane that the machine can hold
-  const bool small = rows * vectors <= 2 * in_flight;
-  const int64_t per_lane = small ? 1 : 2, most = rows * vectors <= in_flight / 8 ? 64 : 256;
-  const int64_t lanes = (vectors + per_lane - 1) / per_lane, chunks = (lanes + most - 1) / most;
-  const int threads = static_cast<int>(((lanes + chunks - 1) / chunks + wave - 1) / wave * wave);
-  return {small ? kBlock1 : kBlock2, threads, 1, (lanes + threads - 1) / threads};
+  const int64_t most = rows * vectors <= static_cast<int64_t>(device.units) * 256 ? 64 : 256, chunks = (vectors + most - 1) / most;
+  const int threads = static_cast<int>(((vectors + chunks - 1) / chunks + wave - 1) / wave * wave);
+  return {(exact ? kExact : 0) + kBlock1, threads, 1, (vectors + threads - 1) / threads};
 }
 
 /// Where exact layouts are built too: rows that are not whole aligned vectors take one of three general layouts.
@@ -176,6 +173,14 @@ struct head_layout_at {
   using type = lang::blocked<8, 1, 4 << Index>;
 };
 template <> struct head_layout_at<kHeadsStream> { using type = lang::blocked<8, 1, 0, true>; };
+/// Added to a layout's index: heads are whole aligned vectors, checked by the host.
+inline constexpr uint32_t kExactHeads = kHeadLayouts;
+template <uint32_t Index>
+  requires(Index >= kExactHeads)
+struct head_layout_at<Index> {
+  using base = typename head_layout_at<Index - kExactHeads>::type;
+  using type = lang::blocked<base::vector_elements, base::vectors, base::lanes_per_row, base::streaming, true>;
+};
 template <uint32_t Index>
 using head_layout = typename head_layout_at<Index>::type;
 

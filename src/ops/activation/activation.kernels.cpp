@@ -11,7 +11,8 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::GatedActivation<X, row_layout<Layout>>, 256>("gated_activation", variant_of(dtype_of<X>, Layout));
+  using L = row_layout<Layout>;
+  register_bounded<kernels::GatedActivation<X, L>, 256, L::exact ? 1536 : 1024>("gated_activation", variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>
@@ -19,7 +20,7 @@ void register_layouts() {
   register_layout<X, kRows16>();
   if constexpr (lang::kHasLanes) {
     register_layout<X, kBlock1>();
-    register_layout<X, kBlock2>();
+    register_layout<X, kExact + kBlock1>();
   }
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 constexpr const char* kKernel = "gated_activation";
 
-ChunkTile tile_of(const GatedActivationArgs& a, const DeviceInfo& device) { return pick_chunk_tile(a.y.dim(0), a.y.dim(1), device); }
+ChunkTile tile_of(const GatedActivationArgs& a, const DeviceInfo& device) {
+  return pick_chunk_tile(a.y.dim(0), a.y.dim(1), whole_vectors(a.y) && whole_vectors(a.gate) && whole_vectors(a.up), device);
+}
 
 const char* supports(const GatedActivationArgs& a, const DeviceInfo& device) {
   if (find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile_of(a, device).layout)) == nullptr) return "not built for this target";

@@ -10,8 +10,14 @@ namespace {
 constexpr const char* kKernel = "rope";
 
 RowTile tile_of(const RopeArgs& a, const DeviceInfo& device) {
-  const int64_t half = a.cos.dim(1), rest = a.q.dim(2) - 2 * half;
-  return pick_head_tile(std::max(a.interleaved ? 2 * half : half, rest), device);
+  const int64_t half = a.cos.dim(1), rest = a.q.dim(2) - 2 * half, cols = std::max(a.interleaved ? 2 * half : half, rest);
+  if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
+  bool exact = half % 8 == 0 && cols <= 256;
+  for (const TensorView& view : {a.q, a.q_out, a.k, a.k_out, a.cos, a.sin}) exact = exact && whole_vectors(view);
+  if (!exact) return cols <= 128 ? RowTile{kHeads16, 128, 8} : RowTile{kHeadsStream, 128, 1};
+  RowTile tile = pick_head_tile(cols, device);
+  tile.layout += kExactHeads;
+  return tile;
 }
 
 const char* supports(const RopeArgs& a, const DeviceInfo& device) {

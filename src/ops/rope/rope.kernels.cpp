@@ -9,11 +9,22 @@ using namespace monotile::ops;  // NOLINT
 
 namespace {
 
-template <class X, uint32_t Layout = 0>
+template <class X, uint32_t Layout>
+void register_layout() {
+  register_bounded<kernels::Rope<X, head_layout<Layout>>, 128, 1024>("rope", variant_of(dtype_of<X>, Layout));
+}
+
+template <class X>
 void register_layouts() {
-  if constexpr (Layout == 0 || (lang::kHasLanes && Layout < kHeadLayouts)) {
-    register_bounded<kernels::Rope<X, head_layout<Layout>>, 128>("rope", variant_of(dtype_of<X>, Layout));
-    register_layouts<X, Layout + 1>();
+  if constexpr (lang::kHasLanes) {
+    register_layout<X, kExactHeads + kHeads4>();
+    register_layout<X, kExactHeads + kHeads8>();
+    register_layout<X, kExactHeads + kHeads16>();
+    register_layout<X, kExactHeads + kHeads32>();
+    register_layout<X, kHeads16>();
+    register_layout<X, kHeadsStream>();
+  } else {
+    register_layout<X, 0>();
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::Sample<X, row_layout<Layout>>, 512>("sample", variant_of(dtype_of<X>, Layout));
+  register_bounded<kernels::Sample<X, row_layout<Layout>>, 512, 512>("sample", variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>

@@ -9,8 +9,12 @@ namespace {
 
 constexpr const char* kKernel = "softmax";
 
+RowTile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
+  return pick_row_tile(a.x.dim(1), whole_vectors(a.x) && whole_vectors(a.y), device);
+}
+
 auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
-  return find_kernel(kKernel, target_of(device), variant_of(a.x.dtype, a.y.dtype, pick_row_tile(a.x.dim(1), device).layout));
+  return find_kernel(kKernel, target_of(device), variant_of(a.x.dtype, a.y.dtype, tile_of(a, device).layout));
 }
 
 const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
@@ -20,7 +24,7 @@ const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
 double cost(const SoftmaxArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const SoftmaxArgs& a, const DeviceInfo& device, Plan<SoftmaxArgs>& plan) {
-  const RowTile tile = pick_row_tile(a.x.dim(1), device);
+  const RowTile tile = tile_of(a, device);
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
   plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
 }

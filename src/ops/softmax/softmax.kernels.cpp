@@ -9,12 +9,25 @@ using namespace monotile::ops;  // NOLINT
 
 namespace {
 
-template <class Y, class X, uint32_t Layout = 0>
+template <class Y, class X, uint32_t Layout>
+void register_layout() {
+  using L = row_layout<Layout>;
+  register_bounded<kernels::Softmax<Y, X, L>, max_row_threads<L>(), resident_row_threads<L>()>("softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+}
+
+template <class Y, class X>
 void register_layouts() {
-  if constexpr (Layout == 0 || (lang::kHasLanes && Layout < kRowLayouts)) {
-    using L = row_layout<Layout>;
-    register_bounded<kernels::Softmax<Y, X, L>, max_row_threads<L>()>("softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
-    register_layouts<Y, X, Layout + 1>();
+  if constexpr (lang::kHasLanes) {
+    register_layout<Y, X, kExact + kRows16>();
+    register_layout<Y, X, kExact + kRows32>();
+    register_layout<Y, X, kExact + kBlock1>();
+    register_layout<Y, X, kExact + kBlock4>();
+    register_layout<Y, X, kExact + kStream>();
+    register_layout<Y, X, kRows32>();
+    register_layout<Y, X, kBlock2>();
+    register_layout<Y, X, kStream>();
+  } else {
+    register_layout<Y, X, 0>();
   }
 }
 

@@ -14,11 +14,11 @@ struct GatedActivation {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto at = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
-    const auto gate = load(ctx, p.gate, at), up = load(ctx, p.up, at);
+    const auto gate = load<cache::stream>(ctx, p.gate, at), up = load<cache::stream>(ctx, p.up, at);
     switch (p.function) {
-      case GateFunction::silu: store(ctx, p.y, at, map([](auto g, auto u) { return silu_of{}(g) * u; }, gate, up)); break;
-      case GateFunction::gelu_tanh: store(ctx, p.y, at, map([](auto g, auto u) { return gelu_tanh_of{}(g) * u; }, gate, up)); break;
-      case GateFunction::gelu_erf: store(ctx, p.y, at, map([](auto g, auto u) { return gelu_erf_of{}(g) * u; }, gate, up)); break;
+      case GateFunction::silu: store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return silu_of{}(g) * u; }, gate, up)); break;
+      case GateFunction::gelu_tanh: store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_tanh_of{}(g) * u; }, gate, up)); break;
+      case GateFunction::gelu_erf: store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_erf_of{}(g) * u; }, gate, up)); break;
     }
   }
 };

@@ -28,25 +28,25 @@ struct Rope {
       store_row_value(ctx, p.status, at_rows(row, bad), map([](auto) { return int32_t{1}; }, token));
     }
 
-    auto x = hold(ctx, row, [&](const auto& at) { return eval(ctx, at, load(ctx, part.x, at)); });
+    auto x = hold(ctx, row, [&](const auto& at) { return eval(ctx, at, load<cache::stream>(ctx, part.x, at)); });
     if (p.interleaved) {
       each(ctx, x, [&](const auto& at, const auto& a) {
         const auto b = swap_pairs(ctx, a);
         const auto c = load_dup(ctx, p.cos, at_rows(at, position)), s = load_dup(ctx, p.sin, at_rows(at, position));
-        store(ctx, part.y, at, pick_pairs(ctx, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s),
+        store<cache::stream>(ctx, part.y, at, pick_pairs(ctx, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s),
                                           map([](auto a, auto b, auto c, auto s) { return a * c + b * s; }, a, b, c, s)));
       });
     } else {
       each(ctx, x, [&](const auto& at, const auto& a) {
-        const auto b = load(ctx, from_column(part.x, p.half), at);
+        const auto b = load<cache::stream>(ctx, from_column(part.x, p.half), at);
         const auto c = load(ctx, p.cos, at_rows(at, position)), s = load(ctx, p.sin, at_rows(at, position));
-        store(ctx, part.y, at, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s));
-        store(ctx, from_column(part.y, p.half), at, map([](auto a, auto b, auto c, auto s) { return b * c + a * s; }, a, b, c, s));
+        store<cache::stream>(ctx, part.y, at, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s));
+        store<cache::stream>(ctx, from_column(part.y, p.half), at, map([](auto a, auto b, auto c, auto s) { return b * c + a * s; }, a, b, c, s));
       });
     }
     if (part.copy_rest) {
-      auto rest = hold(ctx, with_cols(row, p.rest), [&](const auto& at) { return load(ctx, from_column(part.x, 2 * p.half), at); });
-      each(ctx, rest, [&](const auto& at, const auto& v) { store(ctx, from_column(part.y, 2 * p.half), at, v); });
+      auto rest = hold(ctx, with_cols(row, p.rest), [&](const auto& at) { return load<cache::stream>(ctx, from_column(part.x, 2 * p.half), at); });
+      each(ctx, rest, [&](const auto& at, const auto& v) { store<cache::stream>(ctx, from_column(part.y, 2 * p.half), at, v); });
     }
   }
 };

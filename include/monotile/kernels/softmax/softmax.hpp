@@ -17,7 +17,7 @@ struct Softmax {
     constexpr float kLog2e = 1.44269504f;
     // The sign goes with the elements, the rest of the scale with the distance from the largest: nothing is rounded before it is small.
     const float sign = p.scale < 0.0f ? -1.0f : 1.0f, scale = p.scale * sign, scale2 = scale * kLog2e;
-    auto x = hold(ctx, rows_of<L>(ctx, p.rows, p.cols), [&](const auto& at) { return load(ctx, p.x, at); });
+    auto x = hold(ctx, rows_of<L>(ctx, p.rows, p.cols), [&](const auto& at) { return load<L::streaming ? cache::normal : cache::stream>(ctx, p.x, at); });
     const auto largest = map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
                              fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
     auto powers = held_map(ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
@@ -25,11 +25,11 @@ struct Softmax {
     if (p.log) {
       const auto offset = map([](auto s) { return select(s == 0.0f, 0.0f, fast_log(s)); }, sum);
       each(ctx, x, [&](const auto& at, const auto& t) {
-        store(ctx, p.y, at, map([=](auto v, auto m, auto o) { return (v * sign - m) * scale - o; }, t, largest, offset));
+        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto m, auto o) { return (v * sign - m) * scale - o; }, t, largest, offset));
       });
     } else {
       const auto inverse = map([](auto s) { return select(s == 0.0f, 0.0f, 1.0f / s); }, sum);
-      each(ctx, powers, [&](const auto& at, const auto& t) { store(ctx, p.y, at, map([](auto v, auto i) { return v * i; }, t, inverse)); });
+      each(ctx, powers, [&](const auto& at, const auto& t) { store<cache::stream>(ctx, p.y, at, map([](auto v, auto i) { return v * i; }, t, inverse)); });
     }
   }
 };

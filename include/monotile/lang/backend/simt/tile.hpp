@@ -369,11 +369,11 @@ MT_FN tile<typename bare<T>::type, L> load_dup(Context&, const view<T>& from, co
     for (int i = 0; i < L::vectors; ++i) {
       const int c = at.local_col(l, i * E);
       U raw[E / 2];
-      if (at.live[l] && from.vectors && c + E <= at.limit) {
+      if (at.live[l] && (L::exact ? c < at.limit : from.vectors && c + E <= at.limit)) {
         load_run<cache::read_only>(raw, 0, p + c / 2, E / 2);
       } else {
         MT_UNROLL
-        for (int e = 0; e < E / 2; ++e) raw[e] = at.live[l] && c + 2 * e < at.limit ? p[c / 2 + e] : U{};
+        for (int e = 0; e < E / 2; ++e) raw[e] = !L::exact && at.live[l] && c + 2 * e < at.limit ? p[c / 2 + e] : U{};
       }
       MT_UNROLL
       for (int e = 0; e < E; ++e) t.v[l][i * E + e] = raw[e / 2];
