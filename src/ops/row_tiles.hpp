@@ -13,7 +13,7 @@
 namespace monotile::ops {
 
 /// The layouts, all with vectors of 8 elements (16 bytes of 16-bit types). Kernels are instantiated over these by index.
-enum RowLayout : uint32_t { kRows16, kRows32, kBlock1, kBlock2, kBlock4, kStream, kRowLayouts };
+enum RowLayout : uint32_t { kRows16, kRows32, kBlock1, kBlock2, kBlock4, kStream, kWide, kRowLayouts };
 
 template <uint32_t Index>
 struct row_layout_at;
@@ -23,6 +23,7 @@ template <> struct row_layout_at<kBlock1> { using type = lang::blocked<8, 1, 0>;
 template <> struct row_layout_at<kBlock2> { using type = lang::blocked<8, 2, 0>; };
 template <> struct row_layout_at<kBlock4> { using type = lang::blocked<8, 4, 0>; };
 template <> struct row_layout_at<kStream> { using type = lang::blocked<8, 2, 0, true>; };
+template <> struct row_layout_at<kWide> { using type = lang::blocked<8, 4, 0, true>; };
 /// Added to a layout's index: rows are whole aligned vectors, checked by the host.
 inline constexpr uint32_t kExact = kRowLayouts;
 template <uint32_t Index>
@@ -67,8 +68,8 @@ inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
   return {kStream, 512, 1};
 }
 
-/// The same for operators that want a row to have its program for itself. Layouts: kBlock1, kBlock2, kStream.
-inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device) {
+/// The same for operators that want a row to have its program for itself, of at most `most_threads` lanes. Layouts: kBlock1, kBlock2, kWide.
+inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device, int most_threads) {
   if (device.device.kind == DeviceKind::cpu) return {kBlock1, 1, 1};
   const int64_t vectors = (cols + 7) / 8, wave = device.wave;
   const auto lanes = [&](int64_t vectors_per_lane) {
@@ -76,7 +77,7 @@ inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device) {
   };
   if (vectors <= 256) return {kBlock1, lanes(1), 1};
   if (vectors <= 1024) return {kBlock2, lanes(2), 1};
-  return {kStream, 512, 1};
+  return {kWide, most_threads, 1};
 }
 
 /// A tile of elementwise work: `chunks` tiles side by side cover a row.

@@ -11,7 +11,7 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::Argmax<X, row_layout<Layout>>, 512, 1024>("argmax", variant_of(dtype_of<X>, Layout));
+  register_bounded<kernels::Argmax<X, row_layout<Layout>>, row_layout<Layout>::streaming ? 1024 : 512, 1024>("argmax", variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>
@@ -19,7 +19,7 @@ void register_layouts() {
   register_layout<X, kBlock1>();
   if constexpr (lang::kHasLanes) {
     register_layout<X, kBlock2>();
-    register_layout<X, kStream>();
+    register_layout<X, kWide>();
   }
 }
 

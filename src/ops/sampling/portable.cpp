@@ -7,9 +7,15 @@
 namespace monotile::ops {
 namespace {
 
+/// Sampling holds more in registers.
+template <class Args>
+RowTile tile_of(const Args& a, const DeviceInfo& device) {
+  return pick_block_tile(a.logits.dim(1), device, std::is_same_v<Args, SampleArgs> ? 512 : 1024);
+}
+
 template <class Args>
 auto kernel_of(const Args& a, const DeviceInfo& device) {
-  return find_kernel(Args::op_name, target_of(device), variant_of(a.logits.dtype, pick_block_tile(a.logits.dim(1), device).layout));
+  return find_kernel(Args::op_name, target_of(device), variant_of(a.logits.dtype, tile_of(a, device).layout));
 }
 
 template <class Args>
@@ -26,7 +32,7 @@ double cost(const Args&, const DeviceInfo&) {
 template <class Args>
 void make_plan(const Args& a, const DeviceInfo& device, Plan<Args>& plan) {
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
-  plan.config = {pick_block_tile(a.logits.dim(1), device).threads};
+  plan.config = {tile_of(a, device).threads};
 }
 
 template <class Params, class Args>

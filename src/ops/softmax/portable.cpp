@@ -7,14 +7,30 @@
 namespace monotile::ops {
 namespace {
 
-constexpr const char* kKernel = "softmax";
+struct Tile : RowTile {
+  size_t scratch_bytes = 0;  ///< where the row is staged
+};
 
-RowTile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
-  return pick_row_tile(a.x.dim(1), whole_vectors(a.x) && whole_vectors(a.y), device);
+/// Rows too long for registers are staged in scratch; those too long for that are read again by large programs, with all they can in flight.
+Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
+  const int64_t cols = a.x.dim(1);
+  const bool exact = whole_vectors(a.x) && whole_vectors(a.y);
+  Tile tile{pick_row_tile(cols, exact, device)};
+  if (tile.layout % kExact != kStream || device.device.kind == DeviceKind::cpu) return tile;
+  const int64_t chunk = tile.threads * row_layout<kStream>::elements;
+  const size_t staged = static_cast<size_t>((cols + chunk - 1) / chunk * chunk * dtype_info(a.x.dtype).block_bytes);
+  if (staged <= std::min<size_t>(device.shared_bytes, 200 * 1024)) {
+    tile.scratch_bytes = staged;
+  } else {
+    tile.layout = (exact ? kExact : 0) + kWide;
+    tile.threads = 1024;
+  }
+  return tile;
 }
 
 auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
-  return find_kernel(kKernel, target_of(device), variant_of(a.x.dtype, a.y.dtype, tile_of(a, device).layout));
+  const Tile tile = tile_of(a, device);
+  return find_kernel(tile.scratch_bytes != 0 ? "softmax_staged" : "softmax", target_of(device), variant_of(a.x.dtype, a.y.dtype, tile.layout));
 }
 
 const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
@@ -24,9 +40,9 @@ const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
 double cost(const SoftmaxArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const SoftmaxArgs& a, const DeviceInfo& device, Plan<SoftmaxArgs>& plan) {
-  const RowTile tile = tile_of(a, device);
+  const Tile tile = tile_of(a, device);
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
-  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, static_cast<int64_t>(tile.scratch_bytes)};
 }
 
 template <class Y, class X>
@@ -40,7 +56,7 @@ void launch(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a)
   p.scale = a.scale;
   p.log = a.log;
   const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])};
-  const Grid grid{programs_for(tile, p.rows), tile.threads, 0, cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
+  const Grid grid{programs_for(tile, p.rows), tile.threads, static_cast<size_t>(plan.config[3]), cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 

@@ -12,7 +12,13 @@ namespace {
 template <class Y, class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
-  register_bounded<kernels::Softmax<Y, X, L>, max_row_threads<L>(), resident_row_threads<L>()>("softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+  constexpr int kMost = L::streaming ? 1024 : max_row_threads<L>();
+  register_bounded<kernels::Softmax<Y, X, L>, kMost, L::streaming ? 1024 : resident_row_threads<L>()>("softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+}
+template <class Y, class X, uint32_t Layout>
+void register_staged() {
+  using K = kernels::Softmax<Y, X, row_layout<Layout>, true>;
+  register_bounded<K, 512, row_layout<Layout>::exact ? 1536 : 1024>("softmax_staged", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
 }
 
 template <class Y, class X>
@@ -22,10 +28,12 @@ void register_layouts() {
     register_layout<Y, X, kExact + kRows32>();
     register_layout<Y, X, kExact + kBlock1>();
     register_layout<Y, X, kExact + kBlock4>();
-    register_layout<Y, X, kExact + kStream>();
+    register_layout<Y, X, kExact + kWide>();
+    register_staged<Y, X, kExact + kStream>();
     register_layout<Y, X, kRows32>();
     register_layout<Y, X, kBlock2>();
-    register_layout<Y, X, kStream>();
+    register_layout<Y, X, kWide>();
+    register_staged<Y, X, kStream>();
   } else {
     register_layout<Y, X, 0>();
   }

@@ -7,8 +7,8 @@
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
 
-/// One program per group of rows of L; the row stays on chip, or is read again where L streams.
-template <class Y, class X, class L>
+/// One program per group of rows of L; the row stays on chip. Where L streams, it stays in scratch if `Staged`, else it is read again.
+template <class Y, class X, class L, bool Staged = false>
 struct Softmax {
   using Params = SoftmaxParams<Y, X>;
 
@@ -17,7 +17,16 @@ struct Softmax {
     constexpr float kLog2e = 1.44269504f;
     // The sign goes with the elements, the rest of the scale with the distance from the largest: nothing is rounded before it is small.
     const float sign = p.scale < 0.0f ? -1.0f : 1.0f, scale = p.scale * sign, scale2 = scale * kLog2e;
-    auto x = hold(ctx, rows_of<L>(ctx, p.rows, p.cols), [&](const auto& at) { return load<L::streaming ? cache::normal : cache::stream>(ctx, p.x, at); });
+    const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    auto x = [&] {
+      if constexpr (Staged) {
+        return hold(
+            ctx, row, [&](const auto& at) { return stash(ctx, at, load<cache::stream>(ctx, p.x, at)); },
+            [&](const auto& at) { return unstash<X>(ctx, at); });
+      } else {
+        return hold(ctx, row, [&](const auto& at) { return load<L::streaming ? cache::normal : cache::stream>(ctx, p.x, at); });
+      }
+    }();
     const auto largest = map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
                              fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
     auto powers = held_map(ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);

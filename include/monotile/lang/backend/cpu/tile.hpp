@@ -430,6 +430,8 @@ MT_FN auto hold(Context&, const place<L>& at, Make make, Again) {
 }
 template <class L, class Make>
 MT_FN auto hold(Context& ctx, const place<L>& at, Make make) { return hold(ctx, at, make, make); }
+template <class L, class X>
+MT_FN const X& stash(Context&, const place<L>&, const X& x) { return x; }
 template <class Op, class L, class T, class F>
 MT_FN auto fold(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map(f, h.kept)); }
 template <class Op, class L, class T, class F>

@@ -788,6 +788,44 @@ MT_FN auto hold(Context& ctx, const place<L>& at, Make make) {
   return hold(ctx, at, make, make);
 }
 
+/// Puts a tile of a row into scratch on its way, for `unstash` in later passes over the same places: rows too long for registers, but not for
+/// scratch (the row's elements, rounded up to whole tiles). Each lane meets its own elements again, so nobody waits.
+template <class L>
+MT_FN vector16* stash_slot(Context& ctx, const place<L>& at, int l, int vector, int piece, int pieces) {
+  const int chunk = static_cast<int>(at.first_col / chunk_cols(at));
+  return reinterpret_cast<vector16*>(ctx.scratch) + ((chunk * L::vectors + vector) * pieces + piece) * ctx.threads + ctx.thread(l);
+}
+template <class T, class L>
+MT_FN const tile<T, L>& stash(Context& ctx, const place<L>& at, const tile<T, L>& t) {
+  constexpr int E = L::vector_elements, kPer = 16 / static_cast<int>(sizeof(T));
+  static_assert(L::lanes_per_row == 0 && L::streaming, "long rows only");
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      MT_UNROLL
+      for (int j = 0; j < E / kPer; ++j) *stash_slot(ctx, at, l, i, j, E / kPer) = pack16(t.v[l] + i * E + j * kPer);
+    }
+  }
+  return t;
+}
+template <class T, class L>
+MT_FN tile<T, L> unstash(Context& ctx, const place<L>& at) {
+  constexpr int E = L::vector_elements, kPer = 16 / static_cast<int>(sizeof(T));
+  tile<T, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      MT_UNROLL
+      for (int j = 0; j < E / kPer; ++j) {
+        const vector16 v = *stash_slot(ctx, at, l, i, j, E / kPer);
+        MT_UNROLL
+        for (int e = 0; e < kPer; ++e) t.v[l][i * E + j * kPer + e] = element_of<T>(v, e);
+      }
+    }
+  }
+  return t;
+}
+
 /// Op over f of the elements of each row.
 template <class Op, class L, class Make, class Again, class F>
 MT_FN auto fold(Context& ctx, held_row<L, Make, Again>& h, F f) {
