@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+[[ -z "${MODEL:-}" || -f "$MODEL" ]] || { echo "demo: error: MODEL=$MODEL: no such file" >&2; exit 1; }
+
 begin=$SECONDS
 step() { echo; echo "== $* [$((SECONDS - begin)) s]"; }
 
@@ -17,7 +19,6 @@ BUILD_DIR="$dir" tools/build.sh "$preset" monotile_cli
 
 step "3/4 model"
 if [[ -n "${MODEL:-}" ]]; then
-    [[ -f "$MODEL" ]] || { echo "demo: error: MODEL=$MODEL: no such file" >&2; exit 1; }
     model="$MODEL"
 else
     model="$(python3 tools/fetch_model.py)"
