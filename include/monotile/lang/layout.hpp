@@ -2,6 +2,7 @@
 // Where the elements of a tile live: a closed set of layouts, each a constexpr function (lane, element) -> coordinate whose coverage is
 // proved by enumeration at compile time. `blocked` serves memory-bound work; fragments of matrix instructions join it as another family.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "monotile/lang/backend/target.hpp"
