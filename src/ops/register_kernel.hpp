@@ -16,7 +16,8 @@ struct Bounded : K {
 template <class K, int MaxThreads, int ResidentThreads>
 void register_bounded(const char* name, uint32_t variant) {
   using Params = typename K::Params;
-  register_kernel(name, lang::kTarget, variant, ops::erase<Params>(&lang::launch<Bounded<K, MaxThreads, ResidentThreads>, Params>));
+  register_kernel(name, lang::kTarget, variant,
+                  ops::erase<Params>(&lang::launch<Bounded<K, MaxThreads, ResidentThreads>, Params>));
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

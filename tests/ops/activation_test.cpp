@@ -23,12 +23,17 @@ MONOTILE_ON_DEVICES(ActivationTest);
 /// fp32 results below 2^-100 may be flushed: the exponential under them is.
 const Tolerance kTolerance{.absolute = 0x1p-100};
 
-void check(Device device, DType dtype, Activation activation, int64_t rows, int64_t cols, const Placement& placement, uint64_t seed) {
-  TestTensor gate = TestTensor::random(dtype, {rows, cols}, seed, placement, -8, 8), up = TestTensor::random(dtype, {rows, cols}, seed + 1, placement, -2, 2);
+void check(Device device, DType dtype, Activation activation, int64_t rows, int64_t cols, const Placement& placement,
+           uint64_t seed) {
+  TestTensor gate = TestTensor::random(dtype, {rows, cols}, seed, placement, -8, 8),
+             up = TestTensor::random(dtype, {rows, cols}, seed + 1, placement, -2, 2);
   TestTensor y(dtype, {rows, cols}, placement);
-  compare_with_reference<GatedActivationArgs>(device, ops::gated_activation_reference_run, {&y}, kTolerance, [&](const At& at) {
-    return GatedActivationArgs{at(y), at(gate), at(up), activation};
-  }, kPortable);
+  compare_with_reference<GatedActivationArgs>(
+      device, ops::gated_activation_reference_run, {&y}, kTolerance,
+      [&](const At& at) {
+        return GatedActivationArgs{at(y), at(gate), at(up), activation};
+      },
+      kPortable);
 }
 
 TEST_P(ActivationTest, OddSizesAndDtypes) {
@@ -36,7 +41,8 @@ TEST_P(ActivationTest, OddSizesAndDtypes) {
   for (const DType dtype : kTypes) {
     for (const Activation activation : kActivations) {
       for (const int64_t cols : {1, 7, 8, 9, 64, 127, 128, 129, 640, 2048, 2055}) {
-        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " activation " << static_cast<int>(activation) << " cols " << cols);
+        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " activation " << static_cast<int>(activation)
+                                        << " cols " << cols);
         check(device(), dtype, activation, 9, cols, {}, seed);
         seed += 2;
       }
@@ -46,7 +52,8 @@ TEST_P(ActivationTest, OddSizesAndDtypes) {
 
 TEST_P(ActivationTest, FewLongRowsAndManyChunks) {
   for (const int64_t rows : {1, 3}) {
-    for (const int64_t cols : {11008, 14336, 14335, 40001}) check(device(), DType::f16, Activation::silu, rows, cols, {}, static_cast<uint64_t>(cols));
+    for (const int64_t cols : {11008, 14336, 14335, 40001})
+      check(device(), DType::f16, Activation::silu, rows, cols, {}, static_cast<uint64_t>(cols));
   }
   if (!slow()) check(device(), DType::bf16, Activation::gelu_tanh, 700, 4099, {}, 3);
 }
@@ -64,20 +71,27 @@ TEST_P(ActivationTest, HalvesOfAPackedInputAndInPlace) {
     for (const Activation activation : kActivations) {
       TestTensor packed = TestTensor::random(DType::bf16, {5, 2 * cols}, 21, {}, -6, 6), y(DType::bf16, {5, cols});
       const auto half = [&](const TensorView& view, int64_t i) { return view.slice(1, i * cols, (i + 1) * cols); };
-      compare_with_reference<GatedActivationArgs>(device(), ops::gated_activation_reference_run, {&y}, kTolerance, [&](const At& at) {
-        const TensorView both = at(packed);
-        return GatedActivationArgs{at(y), half(both, 0), half(both, 1), activation};
-      }, kPortable);
+      compare_with_reference<GatedActivationArgs>(
+          device(), ops::gated_activation_reference_run, {&y}, kTolerance,
+          [&](const At& at) {
+            const TensorView both = at(packed);
+            return GatedActivationArgs{at(y), half(both, 0), half(both, 1), activation};
+          },
+          kPortable);
       for (const int64_t target : {0, 1}) {  // y may be gate or up
         TestTensor work = packed;
-        run_on<GatedActivationArgs>(device(), {&work}, [&](const At& at) {
-          const TensorView both = at(work);
-          return GatedActivationArgs{half(both, target), half(both, 0), half(both, 1), activation};
-        }, kPortable);
+        run_on<GatedActivationArgs>(
+            device(), {&work},
+            [&](const At& at) {
+              const TensorView both = at(work);
+              return GatedActivationArgs{half(both, target), half(both, 0), half(both, 1), activation};
+            },
+            kPortable);
         for (int64_t i = 0; i < 5 * cols; ++i) {
           const int64_t row = i / cols, col = i % cols;
           ASSERT_EQ(work.get(row * 2 * cols + target * cols + col), y.get(i)) << "in place on " << target;
-          ASSERT_EQ(work.get(row * 2 * cols + (1 - target) * cols + col), packed.get(row * 2 * cols + (1 - target) * cols + col));
+          ASSERT_EQ(work.get(row * 2 * cols + (1 - target) * cols + col),
+                    packed.get(row * 2 * cols + (1 - target) * cols + col));
         }
       }
     }
@@ -97,11 +111,15 @@ TEST_P(ActivationTest, SaturatesWithoutNaN) {
   list.insert(list.end(), {1e4, -1e4, 88.5, -88.5, 90, -90, 200, -200, infinity, -infinity, 0.0, 1e30, -1e30});
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Activation activation : kActivations) {
-      TestTensor gate = TestTensor::of(dtype, {1, static_cast<int64_t>(list.size())}, list), up = gate, y(dtype, {1, static_cast<int64_t>(list.size())});
+      TestTensor gate = TestTensor::of(dtype, {1, static_cast<int64_t>(list.size())}, list), up = gate,
+                 y(dtype, {1, static_cast<int64_t>(list.size())});
       up.fill(1.0);
-      compare_with_reference<GatedActivationArgs>(device(), ops::gated_activation_reference_run, {&y}, kTolerance, [&](const At& at) {
-        return GatedActivationArgs{at(y), at(gate), at(up), activation};
-      }, kPortable);
+      compare_with_reference<GatedActivationArgs>(
+          device(), ops::gated_activation_reference_run, {&y}, kTolerance,
+          [&](const At& at) {
+            return GatedActivationArgs{at(y), at(gate), at(up), activation};
+          },
+          kPortable);
       for (size_t i = 0; i < list.size(); ++i) {
         const double got = y.get(static_cast<int64_t>(i)), x = gate.get(static_cast<int64_t>(i));
         EXPECT_FALSE(std::isnan(got)) << x;
@@ -121,10 +139,16 @@ TEST_P(ActivationTest, SaturatesWithoutNaN) {
 
 TEST_P(ActivationTest, NaNStaysInItsElement) {
   for (const Activation activation : kActivations) {
-    TestTensor gate = TestTensor::random(DType::f32, {2, 33}, 5), up = TestTensor::random(DType::f32, {2, 33}, 6), y(DType::f32, {2, 33});
+    TestTensor gate = TestTensor::random(DType::f32, {2, 33}, 5), up = TestTensor::random(DType::f32, {2, 33}, 6),
+               y(DType::f32, {2, 33});
     gate.set(5, std::nan(""));
     up.set(40, std::nan(""));
-    run_on<GatedActivationArgs>(device(), {&y}, [&](const At& at) { return GatedActivationArgs{at(y), at(gate), at(up), activation}; }, kPortable);
+    run_on<GatedActivationArgs>(
+        device(), {&y},
+        [&](const At& at) {
+          return GatedActivationArgs{at(y), at(gate), at(up), activation};
+        },
+        kPortable);
     for (int64_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y.get(i)), i == 5 || i == 40) << i;
   }
 }
@@ -138,8 +162,14 @@ TEST_P(ActivationTest, OffsetsBeyond32Bits) {
   ASSERT_NE(memory, MAP_FAILED);
   TensorView far(memory, DType::bf16, {2, kCols}, device());
   far.stride[0] = kStride;
-  TestTensor gate = TestTensor::random(DType::bf16, {2, kCols}, 31), up = TestTensor::random(DType::bf16, {2, kCols}, 32), y(DType::bf16, {2, kCols});
-  run_on<GatedActivationArgs>(device(), {&y}, [&](const At& at) { return GatedActivationArgs{at(y), at(gate), at(up), Activation::silu}; }, kPortable);
+  TestTensor gate = TestTensor::random(DType::bf16, {2, kCols}, 31),
+             up = TestTensor::random(DType::bf16, {2, kCols}, 32), y(DType::bf16, {2, kCols});
+  run_on<GatedActivationArgs>(
+      device(), {&y},
+      [&](const At& at) {
+        return GatedActivationArgs{at(y), at(gate), at(up), Activation::silu};
+      },
+      kPortable);
   for (int64_t row = 0; row < 2; ++row) {
     std::memcpy(far.as<bfloat16_t>() + row * kStride, gate.host().as<bfloat16_t>() + row * kCols, kCols * 2);
   }
@@ -149,7 +179,8 @@ TEST_P(ActivationTest, OffsetsBeyond32Bits) {
   run(context, GatedActivationArgs{far, far, near, Activation::silu});
   context.stream().synchronize();
   for (int64_t row = 0; row < 2; ++row) {
-    EXPECT_EQ(0, std::memcmp(far.as<bfloat16_t>() + row * kStride, y.host().as<bfloat16_t>() + row * kCols, kCols * 2)) << "row " << row;
+    EXPECT_EQ(0, std::memcmp(far.as<bfloat16_t>() + row * kStride, y.host().as<bfloat16_t>() + row * kCols, kCols * 2))
+        << "row " << row;
   }
   munmap(memory, bytes);
 }

@@ -41,7 +41,8 @@ void check(Device device, const Shape& s, const Case& c, uint64_t seed) {
   TestTensor positions = TestTensor::random(c.positions, {s.tokens}, seed, {}, 0, kMaxPosition - 1);
   TestTensor q = TestTensor::random(c.dtype, {s.tokens, s.q_heads, s.head_dim}, seed + 1, c.placement, -3, 3);
   TestTensor k = TestTensor::random(c.dtype, {s.tokens, s.kv_heads, s.head_dim}, seed + 2, c.placement, -3, 3);
-  TestTensor q_out(c.dtype, {s.tokens, s.q_heads, s.head_dim}, c.placement), k_out(c.dtype, {s.tokens, s.kv_heads, s.head_dim}, c.placement);
+  TestTensor q_out(c.dtype, {s.tokens, s.q_heads, s.head_dim}, c.placement),
+      k_out(c.dtype, {s.tokens, s.kv_heads, s.head_dim}, c.placement);
   if (c.in_place) q_out = q, k_out = k;
   const bool with_k = s.kv_heads > 0;
   std::vector<TestTensor*> outputs{&q_out};
@@ -94,7 +95,8 @@ TEST_P(RopeTest, HeadDimensionsAndDtypes) {
     for (const bool interleaved : {false, true}) {
       for (const bool in_place : {false, true}) {
         for (const int64_t dim : {2, 6, 14, 16, 32, 48, 64, 66, 80, 96, 126, 128, 192, 256, 258, 512}) {
-          SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " dim " << dim << (interleaved ? " interleaved" : "") << (in_place ? " in place" : ""));
+          SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " dim " << dim
+                                          << (interleaved ? " interleaved" : "") << (in_place ? " in place" : ""));
           check(device(), {5, 3, 1, dim}, {dtype, interleaved, in_place}, seed);
           seed += 3;
         }
@@ -118,8 +120,10 @@ TEST_P(RopeTest, PartialRotation) {
   for (const DType dtype : kTypes) {
     for (const bool interleaved : {false, true}) {
       for (const bool in_place : {false, true}) {
-        for (const auto& [dim, rotary] : {std::pair<int64_t, int>{80, 32}, {128, 64}, {256, 64}, {96, 6}, {77, 20}, {64, 62}}) {
-          SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " " << rotary << " of " << dim << (interleaved ? " interleaved" : "") << (in_place ? " in place" : ""));
+        for (const auto& [dim, rotary] :
+             {std::pair<int64_t, int>{80, 32}, {128, 64}, {256, 64}, {96, 6}, {77, 20}, {64, 62}}) {
+          SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " " << rotary << " of " << dim
+                                          << (interleaved ? " interleaved" : "") << (in_place ? " in place" : ""));
           check(device(), {4, 3, 2, dim, rotary}, {dtype, interleaved, in_place}, seed);
           seed += 3;
         }
@@ -132,8 +136,10 @@ TEST_P(RopeTest, StridesUnalignedPointersAndWidePositions) {
   for (const bool interleaved : {false, true}) {
     for (const bool in_place : {false, true}) {
       check(device(), {7, 8, 2, 64}, {DType::bf16, interleaved, in_place, {.padding = {192}}, DType::i64}, 31);
-      check(device(), {7, 3, 2, 64}, {DType::f16, interleaved, in_place, {.padding = {5, 3}, .offset = 1}, DType::i64}, 41);
-      check(device(), {7, 3, 2, 66}, {DType::f32, interleaved, in_place, {.padding = {2, 2}, .offset = 2}, DType::i32}, 51);
+      check(device(), {7, 3, 2, 64}, {DType::f16, interleaved, in_place, {.padding = {5, 3}, .offset = 1}, DType::i64},
+            41);
+      check(device(), {7, 3, 2, 66}, {DType::f32, interleaved, in_place, {.padding = {2, 2}, .offset = 2}, DType::i32},
+            51);
     }
   }
 }
@@ -151,14 +157,20 @@ TEST_P(RopeTest, NoTokensIsNoWork) {
 
 TEST_P(RopeTest, PositionsOutsideAreClampedAndFlagged) {
   for (const DType dtype : {DType::i32, DType::i64}) {
-    TestTensor q = TestTensor::random(DType::f32, {5, 3, 16}, 1), out(DType::f32, {5, 3, 16}), status = TestTensor::of(DType::i32, {0, 0, 0, 0, 7});
-    TestTensor positions = TestTensor::of(dtype, {0, 9, 10, -1, 3}), cos = TestTensor::random(DType::f32, {10, 8}, 2), sin = TestTensor::random(DType::f32, {10, 8}, 3);
+    TestTensor q = TestTensor::random(DType::f32, {5, 3, 16}, 1), out(DType::f32, {5, 3, 16}),
+               status = TestTensor::of(DType::i32, {0, 0, 0, 0, 7});
+    TestTensor positions = TestTensor::of(dtype, {0, 9, 10, -1, 3}), cos = TestTensor::random(DType::f32, {10, 8}, 2),
+               sin = TestTensor::random(DType::f32, {10, 8}, 3);
     if (dtype == DType::i64) positions.set_integer(2, int64_t{1} << 32);
-    compare_with_reference<RopeArgs>(device(), ops::rope_reference_run, {&out, &status}, {.scale = 1.0}, [&](const At& at) {
-      RopeArgs args;
-      args.q_out = at(out), args.q = at(q), args.positions = at(positions), args.cos = at(cos), args.sin = at(sin), args.status = at(status);
-      return args;
-    }, kPortable);
+    compare_with_reference<RopeArgs>(
+        device(), ops::rope_reference_run, {&out, &status}, {.scale = 1.0},
+        [&](const At& at) {
+          RopeArgs args;
+          args.q_out = at(out), args.q = at(q), args.positions = at(positions), args.cos = at(cos), args.sin = at(sin),
+          args.status = at(status);
+          return args;
+        },
+        kPortable);
     EXPECT_EQ(status.values(), (std::vector<double>{0, 0, 1, 1, 7}));
   }
 }
@@ -166,18 +178,24 @@ TEST_P(RopeTest, PositionsOutsideAreClampedAndFlagged) {
 // Case F-02 in small: in place equals out of place, bit by bit.
 TEST_P(RopeTest, InPlaceEqualsOutOfPlace) {
   for (const bool interleaved : {false, true}) {
-    TestTensor q = TestTensor::random(DType::bf16, {3, 4, 128}, 5), out(DType::bf16, {3, 4, 128}), positions = TestTensor::of(DType::i32, {5, 0, 9});
+    TestTensor q = TestTensor::random(DType::bf16, {3, 4, 128}, 5), out(DType::bf16, {3, 4, 128}),
+               positions = TestTensor::of(DType::i32, {5, 0, 9});
     TestTensor cos = TestTensor::random(DType::f32, {10, 64}, 2), sin = TestTensor::random(DType::f32, {10, 64}, 3);
     const auto args_of = [&](const At& at, const TensorView& y, const TensorView& x) {
       RopeArgs args;
-      args.q_out = y, args.q = x, args.positions = at(positions), args.cos = at(cos), args.sin = at(sin), args.interleaved = interleaved;
+      args.q_out = y, args.q = x, args.positions = at(positions), args.cos = at(cos), args.sin = at(sin),
+      args.interleaved = interleaved;
       return args;
     };
-    run_on<RopeArgs>(device(), {&out}, [&](const At& at) { return args_of(at, at(out), at(q)); }, kPortable);
-    run_on<RopeArgs>(device(), {&q}, [&](const At& at) {
-      const TensorView same = at(q);
-      return args_of(at, same, same);
-    }, kPortable);
+    run_on<RopeArgs>(
+        device(), {&out}, [&](const At& at) { return args_of(at, at(out), at(q)); }, kPortable);
+    run_on<RopeArgs>(
+        device(), {&q},
+        [&](const At& at) {
+          const TensorView same = at(q);
+          return args_of(at, same, same);
+        },
+        kPortable);
     EXPECT_TRUE(is_identical(q, out));
   }
 }

@@ -29,9 +29,12 @@ std::vector<double> check_argmax(Device device, TestTensor& logits, int64_t rows
   TestTensor ids(DType::i32, {rows}), status(DType::i32, {rows});
   std::vector<TestTensor*> outputs{&ids};
   if (with_status) outputs.push_back(&status);
-  compare_with_reference<ArgmaxArgs>(device, ops::argmax_reference_run, outputs, {}, [&](const At& at) {
-    return ArgmaxArgs{at(ids), at(logits), with_status ? at(status) : TensorView{}};
-  }, kPortable);
+  compare_with_reference<ArgmaxArgs>(
+      device, ops::argmax_reference_run, outputs, {},
+      [&](const At& at) {
+        return ArgmaxArgs{at(ids), at(logits), with_status ? at(status) : TensorView{}};
+      },
+      kPortable);
   return ids.values();
 }
 
@@ -40,7 +43,9 @@ TEST_P(SamplingTest, ArgmaxOddSizes) {
   for (const DType dtype : kTypes) {
     for (const int64_t cols : {1, 7, 8, 9, 100, 128, 640, 2048, 2049, 8192, 8193, 16400, 40001}) {
       SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols);
-      TestTensor logits = TestTensor::random(dtype, {5, cols}, seed, {.padding = {static_cast<int64_t>(seed % 4)}, .offset = static_cast<int64_t>(seed % 3)}, -9, 9);
+      TestTensor logits = TestTensor::random(
+          dtype, {5, cols}, seed,
+          {.padding = {static_cast<int64_t>(seed % 4)}, .offset = static_cast<int64_t>(seed % 3)}, -9, 9);
       check_argmax(device(), logits, 5, seed % 2 == 0);
       ++seed;
     }
@@ -61,7 +66,8 @@ TEST_P(SamplingTest, ArgmaxOfLastAndFirstColumnTiesAndInfinities) {
     row(5, kNaN), logits.set(5 * cols + 3, -7.0);
     logits.set(6 * cols + 4, kInf), logits.set(6 * cols + 2, kNaN);
     row(7, -0.0), logits.set(7 * cols + 2, 0.0);
-    EXPECT_EQ(check_argmax(device(), logits, 8), (std::vector<double>{static_cast<double>(cols - 1), 0, 0, 0, 0, 3, 4, 0}));
+    EXPECT_EQ(check_argmax(device(), logits, 8),
+              (std::vector<double>{static_cast<double>(cols - 1), 0, 0, 0, 0, 3, 4, 0}));
   }
 }
 
@@ -86,7 +92,8 @@ bool on_the_edge(const std::vector<double>& logits, const Row& row) {
   if (row.top_k > 0 && row.top_k < static_cast<int64_t>(order.size())) order.resize(static_cast<size_t>(row.top_k));
   std::vector<double> weights;
   for (const double v : order) weights.push_back(std::exp((v - order[0]) / t));
-  const double total = std::accumulate(weights.begin(), weights.end(), 0.0), top_p = static_cast<double>(static_cast<float>(row.top_p));
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0),
+               top_p = static_cast<double>(static_cast<float>(row.top_p));
   const double min_p = static_cast<double>(static_cast<float>(row.min_p));
   double sum = 0;
   for (const double w : weights) {
@@ -98,10 +105,13 @@ bool on_the_edge(const std::vector<double>& logits, const Row& row) {
 }
 
 /// Ids of all rows, compared with the oracle's where no boundary is on the edge; says how many rows were left out.
-std::vector<int64_t> check_sample(Device device, TestTensor& logits, const std::vector<Row>& rows, int64_t* left_out = nullptr, bool undefined = false) {
+std::vector<int64_t> check_sample(Device device, TestTensor& logits, const std::vector<Row>& rows,
+                                  int64_t* left_out = nullptr, bool undefined = false) {
   const int64_t count = static_cast<int64_t>(rows.size()), cols = logits.size() / std::max<int64_t>(1, count);
-  TestTensor temperature(DType::f32, {count}), top_p(DType::f32, {count}), min_p(DType::f32, {count}), top_k(DType::i32, {count});
-  TestTensor seeds(DType::i64, {count}), positions(DType::i64, {count}), ids(DType::i32, {count}), status(DType::i32, {count});
+  TestTensor temperature(DType::f32, {count}), top_p(DType::f32, {count}), min_p(DType::f32, {count}),
+      top_k(DType::i32, {count});
+  TestTensor seeds(DType::i64, {count}), positions(DType::i64, {count}), ids(DType::i32, {count}),
+      status(DType::i32, {count});
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     temperature.set(r, row.temperature), top_p.set(r, row.top_p), min_p.set(r, row.min_p);
@@ -131,8 +141,9 @@ std::vector<int64_t> check_sample(Device device, TestTensor& logits, const std::
       continue;
     }
     const Row& row = rows[static_cast<size_t>(r)];
-    EXPECT_EQ(ids.get(r), wanted.get(r)) << "row " << r << ": temperature " << row.temperature << ", top-k " << row.top_k << ", top-p " << row.top_p
-                                         << ", min-p " << row.min_p << ", seed " << row.seed << ", position " << row.position;
+    EXPECT_EQ(ids.get(r), wanted.get(r)) << "row " << r << ": temperature " << row.temperature << ", top-k "
+                                         << row.top_k << ", top-p " << row.top_p << ", min-p " << row.min_p << ", seed "
+                                         << row.seed << ", position " << row.position;
   }
   return result;
 }
@@ -140,12 +151,14 @@ std::vector<int64_t> check_sample(Device device, TestTensor& logits, const std::
 /// Many draws with many settings over random logits.
 std::vector<Row> mixed_rows(int64_t count, uint64_t seed) {
   ops::RandomData random(seed);
-  const double temperatures[] = {1.0, 0.6, 0.05, 2.5, 40.0, 1e-5}, masses[] = {1.0, 0.0, 0.1, 0.5, 0.9, 0.95, 0.999}, ratios[] = {0.0, -1.0, 0.01, 0.2, 1.0, 1.5};
+  const double temperatures[] = {1.0, 0.6, 0.05, 2.5, 40.0, 1e-5}, masses[] = {1.0, 0.0, 0.1, 0.5, 0.9, 0.95, 0.999},
+               ratios[] = {0.0, -1.0, 0.01, 0.2, 1.0, 1.5};
   const int64_t counts[] = {0, -1, 1, 2, 5, 40, 100, 1000, 1 << 20};
   std::vector<Row> rows;
   for (int64_t i = 0; i < count; ++i) {
-    rows.push_back({temperatures[random.integer(0, 5)], counts[random.integer(0, 8)], masses[random.integer(0, 6)], ratios[random.integer(0, 3) == 0 ? random.integer(2, 5) : 0],
-                    random.integer(-1000, 1000), random.integer(0, int64_t{1} << 40)});
+    rows.push_back({temperatures[random.integer(0, 5)], counts[random.integer(0, 8)], masses[random.integer(0, 6)],
+                    ratios[random.integer(0, 3) == 0 ? random.integer(2, 5) : 0], random.integer(-1000, 1000),
+                    random.integer(0, int64_t{1} << 40)});
   }
   return rows;
 }
@@ -157,7 +170,8 @@ TEST_P(SamplingTest, MixedRowsOfRandomLogits) {
     for (const int64_t cols : {1, 2, 9, 128, 1001, 2049, 9001, 20000}) {
       SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols);
       const int64_t rows = slow() && cols > 5000 ? 6 : 40;
-      TestTensor logits = TestTensor::random(dtype, {rows, cols}, seed, {.padding = {static_cast<int64_t>(seed % 3)}}, -12, 12);
+      TestTensor logits =
+          TestTensor::random(dtype, {rows, cols}, seed, {.padding = {static_cast<int64_t>(seed % 3)}}, -12, 12);
       check_sample(device(), logits, mixed_rows(rows, seed), &left_out);
       total += rows;
       ++seed;
@@ -181,8 +195,13 @@ TEST_P(SamplingTest, TiesGoToTheLowerIndex) {
 /// With all weights equal only a prefix of the ids may appear.
 TEST_P(SamplingTest, EqualLogitsKeepAPrefixOfTheIds) {
   constexpr int64_t kCols = 200, kRows = 64;
-  for (const auto& [row, kept] : {std::pair<Row, int64_t>{{.top_k = 7}, 7}, {{.top_p = 0.1001}, 21}, {{.top_k = 100, .top_p = 0.5001}, 51}, {{.min_p = 1.0}, 200},
-                                  {{.min_p = 1.5}, 1}, {{.top_k = 1}, 1}, {{.top_p = 1e-6}, 1}}) {
+  for (const auto& [row, kept] : {std::pair<Row, int64_t>{{.top_k = 7}, 7},
+                                  {{.top_p = 0.1001}, 21},
+                                  {{.top_k = 100, .top_p = 0.5001}, 51},
+                                  {{.min_p = 1.0}, 200},
+                                  {{.min_p = 1.5}, 1},
+                                  {{.top_k = 1}, 1},
+                                  {{.top_p = 1e-6}, 1}}) {
     TestTensor logits(DType::f32, {kRows, kCols});
     logits.fill(-2.5);
     std::vector<Row> rows(kRows, row);
@@ -198,14 +217,24 @@ TEST_P(SamplingTest, EqualLogitsKeepAPrefixOfTheIds) {
 // Case T-01.
 TEST_P(SamplingTest, TopKBeyondTheVocabularyOrOffInOneRow) {
   TestTensor logits = TestTensor::random(DType::f32, {7, 128}, 4, {}, -4, 4);
-  check_sample(device(), logits, {{.top_k = 9999999}, {.top_k = 128}, {.top_k = 129}, {.top_k = 0}, {.top_k = -1}, {.temperature = 0}, {.top_k = 64}});
+  check_sample(device(), logits,
+               {{.top_k = 9999999},
+                {.top_k = 128},
+                {.top_k = 129},
+                {.top_k = 0},
+                {.top_k = -1},
+                {.temperature = 0},
+                {.top_k = 64}});
 }
 
 // Case T-02: greedy rows keep masked tokens out; tiny temperatures are greedy.
 TEST_P(SamplingTest, GreedyRows) {
   const double inf = kInf;
-  TestTensor logits = TestTensor::of(DType::f32, {6, 4}, {2, -inf, 5, -inf, 0, 0, 0, 0, 2, -inf, 5, -inf, 2, -inf, 5, -inf, 5, 5, 5, 1, 2, 3, 5, 4});
-  const std::vector<int64_t> ids = check_sample(device(), logits, {{.temperature = 0}, {}, {.temperature = 1e-8}, {.temperature = 1e-45}, {.temperature = 0}, {.temperature = -1}});
+  TestTensor logits = TestTensor::of(
+      DType::f32, {6, 4}, {2, -inf, 5, -inf, 0, 0, 0, 0, 2, -inf, 5, -inf, 2, -inf, 5, -inf, 5, 5, 5, 1, 2, 3, 5, 4});
+  const std::vector<int64_t> ids = check_sample(
+      device(), logits,
+      {{.temperature = 0}, {}, {.temperature = 1e-8}, {.temperature = 1e-45}, {.temperature = 0}, {.temperature = -1}});
   EXPECT_EQ(ids[0], 2);
   EXPECT_EQ(ids[2], 2);
   EXPECT_EQ(ids[3], 2);
@@ -235,7 +264,9 @@ TEST_P(SamplingTest, RowsWithoutTokens) {
 TEST_P(SamplingTest, InfiniteLogitsWin) {
   TestTensor logits = TestTensor::random(DType::f32, {4, 50}, 8);
   for (int64_t r = 0; r < 4; ++r) logits.set(r * 50 + 11, kInf), logits.set(r * 50 + 33, kInf);
-  for (const int64_t id : check_sample(device(), logits, {{}, {.top_k = 1}, {.top_p = 0.3}, {.top_k = 3, .top_p = 0.9, .min_p = 0.1}})) EXPECT_TRUE(id == 11 || id == 33);
+  for (const int64_t id :
+       check_sample(device(), logits, {{}, {.top_k = 1}, {.top_p = 0.3}, {.top_k = 3, .top_p = 0.9, .min_p = 0.1}}))
+    EXPECT_TRUE(id == 11 || id == 33);
 }
 
 // Case T-06: temperature first, then top-k, top-p on the renormalised rest, min-p against the largest probability.
@@ -246,7 +277,8 @@ TEST_P(SamplingTest, OrderOfFilters) {
     std::vector<Row> rows(kRows, row);
     for (int64_t r = 0; r < kRows; ++r) {
       rows[static_cast<size_t>(r)].position = r;
-      for (size_t c = 0; c < values.size(); ++c) logits.set(r * static_cast<int64_t>(values.size()) + static_cast<int64_t>(c), values[c]);
+      for (size_t c = 0; c < values.size(); ++c)
+        logits.set(r * static_cast<int64_t>(values.size()) + static_cast<int64_t>(c), values[c]);
     }
     std::vector<int64_t> ids = check_sample(device(), logits, rows);
     std::sort(ids.begin(), ids.end());
@@ -274,7 +306,8 @@ TEST_P(SamplingTest, WideSpreadsAndTinyDifferences) {
     logits.set(i, row % 3 == 0 ? u * 3e38 : row % 3 == 1 ? 10.0 + u * 1e-5 : u * 1e-40);
   }
   std::vector<Row> rows;
-  for (int64_t r = 0; r < 24; ++r) rows.push_back({.top_k = r % 2 == 0 ? 37 : 0, .top_p = r % 4 < 2 ? 0.7003 : 1.0, .seed = r});
+  for (int64_t r = 0; r < 24; ++r)
+    rows.push_back({.top_k = r % 2 == 0 ? 37 : 0, .top_p = r % 4 < 2 ? 0.7003 : 1.0, .seed = r});
   check_sample(device(), logits, rows);
 }
 

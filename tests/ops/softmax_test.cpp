@@ -16,7 +16,11 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 struct Types {
   DType x, y;
 };
-constexpr Types kTypes[] = {{DType::f32, DType::f32}, {DType::f16, DType::f16}, {DType::bf16, DType::bf16}, {DType::f16, DType::f32}, {DType::bf16, DType::f32}};
+constexpr Types kTypes[] = {{DType::f32, DType::f32},
+                            {DType::f16, DType::f16},
+                            {DType::bf16, DType::bf16},
+                            {DType::f16, DType::f32},
+                            {DType::bf16, DType::f32}};
 
 class SoftmaxTest : public OnDevice {};
 MONOTILE_ON_DEVICES(SoftmaxTest);
@@ -25,12 +29,17 @@ struct Shape {
   int64_t rows, cols;
 };
 
-void check(Device device, const Types& t, const Shape& s, float scale, bool log, const Placement& placement, uint64_t seed, double range = 8.0) {
-  TestTensor x = TestTensor::random(t.x, {s.rows, s.cols}, seed, placement, -range, range), y(t.y, {s.rows, s.cols}, placement);
+void check(Device device, const Types& t, const Shape& s, float scale, bool log, const Placement& placement,
+           uint64_t seed, double range = 8.0) {
+  TestTensor x = TestTensor::random(t.x, {s.rows, s.cols}, seed, placement, -range, range),
+             y(t.y, {s.rows, s.cols}, placement);
   // Rows of one column: the logarithm of a sum next to 1 is judged on the scale of 1.
-  compare_with_reference<SoftmaxArgs>(device, ops::softmax_reference_run, {&y}, {.absolute = 0x1p-100, .scale = log ? 1.0 : 0.0}, [&](const At& at) {
-    return SoftmaxArgs{at(y), at(x), scale, log};
-  }, kPortable);
+  compare_with_reference<SoftmaxArgs>(
+      device, ops::softmax_reference_run, {&y}, {.absolute = 0x1p-100, .scale = log ? 1.0 : 0.0},
+      [&](const At& at) {
+        return SoftmaxArgs{at(y), at(x), scale, log};
+      },
+      kPortable);
 }
 
 TEST_P(SoftmaxTest, OddSizesAndDtypes) {
@@ -38,7 +47,8 @@ TEST_P(SoftmaxTest, OddSizesAndDtypes) {
   for (const Types& t : kTypes) {
     for (const int64_t cols : {1, 2, 7, 8, 9, 64, 127, 128, 129, 255, 257, 640, 2048, 2049, 4095}) {
       for (const bool log : {false, true}) {
-        SCOPED_TRACE(testing::Message() << dtype_info(t.x).name << " to " << dtype_info(t.y).name << " cols " << cols << (log ? " log" : ""));
+        SCOPED_TRACE(testing::Message() << dtype_info(t.x).name << " to " << dtype_info(t.y).name << " cols " << cols
+                                        << (log ? " log" : ""));
         check(device(), t, {9, cols}, seed % 3 == 0 ? 0.7f : 1.0f, log, {}, seed);
         ++seed;
       }
@@ -82,11 +92,19 @@ TEST_P(SoftmaxTest, InPlaceEqualsOutOfPlace) {
   for (const int64_t cols : {77, 4096, 20000}) {
     for (const bool log : {false, true}) {
       TestTensor x = TestTensor::random(DType::bf16, {3, cols}, 5, {}, -5, 5), y(DType::bf16, {3, cols});
-      run_on<SoftmaxArgs>(device(), {&y}, [&](const At& at) { return SoftmaxArgs{at(y), at(x), 1.0f, log}; }, kPortable);
-      run_on<SoftmaxArgs>(device(), {&x}, [&](const At& at) {
-        const TensorView same = at(x);
-        return SoftmaxArgs{same, same, 1.0f, log};
-      }, kPortable);
+      run_on<SoftmaxArgs>(
+          device(), {&y},
+          [&](const At& at) {
+            return SoftmaxArgs{at(y), at(x), 1.0f, log};
+          },
+          kPortable);
+      run_on<SoftmaxArgs>(
+          device(), {&x},
+          [&](const At& at) {
+            const TensorView same = at(x);
+            return SoftmaxArgs{same, same, 1.0f, log};
+          },
+          kPortable);
       EXPECT_TRUE(is_identical(x, y)) << cols;
     }
   }
@@ -101,15 +119,23 @@ TEST_P(SoftmaxTest, RowsOfInfinitiesAndNaN) {
         for (int64_t c = 0; c < cols; ++c) x.set(row * cols + c, value);
       };
       TestTensor plain = x, expected(DType::f32, {7, cols});
-      run_on<SoftmaxArgs>(device(), {&expected}, [&](const At& at) { return SoftmaxArgs{at(expected), at(plain), 1.0f, log}; }, kPortable);
+      run_on<SoftmaxArgs>(
+          device(), {&expected},
+          [&](const At& at) {
+            return SoftmaxArgs{at(expected), at(plain), 1.0f, log};
+          },
+          kPortable);
       fill_row(1, -kInf);
       fill_row(2, -kInf), x.set(2 * cols + cols - 1, 3.0);
       x.set(3 * cols + cols / 2, std::nan(""));
       fill_row(4, -1000.0);
       fill_row(5, -kInf), x.set(5 * cols, std::nan(""));
-      compare_with_reference<SoftmaxArgs>(device(), ops::softmax_reference_run, {&y}, {.scale = log ? 1.0 : 0.0}, [&](const At& at) {
-        return SoftmaxArgs{at(y), at(x), 1.0f, log};
-      }, kPortable);
+      compare_with_reference<SoftmaxArgs>(
+          device(), ops::softmax_reference_run, {&y}, {.scale = log ? 1.0 : 0.0},
+          [&](const At& at) {
+            return SoftmaxArgs{at(y), at(x), 1.0f, log};
+          },
+          kPortable);
       for (int64_t c = 0; c < cols; ++c) {
         ASSERT_EQ(y.get(cols + c), log ? -kInf : 0.0);
         ASSERT_EQ(y.get(2 * cols + c), c == cols - 1 ? (log ? 0.0 : 1.0) : (log ? -kInf : 0.0));
@@ -123,9 +149,15 @@ TEST_P(SoftmaxTest, RowsOfInfinitiesAndNaN) {
 }
 
 TEST_P(SoftmaxTest, LargeLogitsKeepTheirDistances) {
-  TestTensor x = TestTensor::of(DType::f32, {2, 4}, {1e5, 1e5 - 1, 1e5 - 2, -1e5, 3e38, 3e38, -3e38, 0}), y(DType::f32, {2, 4});
+  TestTensor x = TestTensor::of(DType::f32, {2, 4}, {1e5, 1e5 - 1, 1e5 - 2, -1e5, 3e38, 3e38, -3e38, 0}),
+             y(DType::f32, {2, 4});
   for (const bool log : {false, true}) {
-    compare_with_reference<SoftmaxArgs>(device(), ops::softmax_reference_run, {&y}, {}, [&](const At& at) { return SoftmaxArgs{at(y), at(x), 1.0f, log}; }, kPortable);
+    compare_with_reference<SoftmaxArgs>(
+        device(), ops::softmax_reference_run, {&y}, {},
+        [&](const At& at) {
+          return SoftmaxArgs{at(y), at(x), 1.0f, log};
+        },
+        kPortable);
   }
 }
 
@@ -133,11 +165,22 @@ TEST_P(SoftmaxTest, LargeLogitsKeepTheirDistances) {
 TEST_P(SoftmaxTest, BatchInvariance) {
   for (const int64_t cols : {96, 200, 640, 4096, 17000}) {
     TestTensor x = TestTensor::random(DType::f16, {33, cols}, 7, {}, -6, 6), all(DType::f16, {33, cols});
-    run_on<SoftmaxArgs>(device(), {&all}, [&](const At& at) { return SoftmaxArgs{at(all), at(x), 1.0f, false}; }, kPortable);
+    run_on<SoftmaxArgs>(
+        device(), {&all},
+        [&](const At& at) {
+          return SoftmaxArgs{at(all), at(x), 1.0f, false};
+        },
+        kPortable);
     for (const int64_t r : {0, 17, 32}) {
       TestTensor one(DType::f16, {1, cols});
-      run_on<SoftmaxArgs>(device(), {&one}, [&](const At& at) { return SoftmaxArgs{at(one), at(x).slice(0, r, r + 1), 1.0f, false}; }, kPortable);
-      for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(one.get(c), all.get(r * cols + c)) << "row " << r << " column " << c << " of " << cols;
+      run_on<SoftmaxArgs>(
+          device(), {&one},
+          [&](const At& at) {
+            return SoftmaxArgs{at(one), at(x).slice(0, r, r + 1), 1.0f, false};
+          },
+          kPortable);
+      for (int64_t c = 0; c < cols; ++c)
+        ASSERT_EQ(one.get(c), all.get(r * cols + c)) << "row " << r << " column " << c << " of " << cols;
     }
   }
 }

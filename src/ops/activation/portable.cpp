@@ -10,11 +10,13 @@ namespace {
 constexpr const char* kKernel = "gated_activation";
 
 ChunkTile tile_of(const GatedActivationArgs& a, const DeviceInfo& device) {
-  return pick_chunk_tile(a.y.dim(0), a.y.dim(1), whole_vectors(a.y) && whole_vectors(a.gate) && whole_vectors(a.up), device);
+  return pick_chunk_tile(a.y.dim(0), a.y.dim(1), whole_vectors(a.y) && whole_vectors(a.gate) && whole_vectors(a.up),
+                         device);
 }
 
 const char* supports(const GatedActivationArgs& a, const DeviceInfo& device) {
-  if (find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile_of(a, device).layout)) == nullptr) return "not built for this target";
+  if (find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile_of(a, device).layout)) == nullptr)
+    return "not built for this target";
   return nullptr;
 }
 
@@ -22,7 +24,8 @@ double cost(const GatedActivationArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const GatedActivationArgs& a, const DeviceInfo& device, Plan<GatedActivationArgs>& plan) {
   const ChunkTile tile = tile_of(a, device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile.layout)));
+  plan.kernel =
+      reinterpret_cast<const void*>(find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile.layout)));
   plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, tile.chunks};
 }
 
@@ -45,7 +48,8 @@ void launch(const Plan<GatedActivationArgs>& plan, Stream& stream, const GatedAc
   p.cols = a.y.dim(1);
   p.chunks = plan.config[3];
   p.function = function_of(a.activation);
-  const ChunkTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2]), plan.config[3]};
+  const ChunkTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
+                       static_cast<int>(plan.config[2]), plan.config[3]};
   const Grid grid{tile.programs(p.rows), tile.threads, 0, cpu_grain(p.cols * static_cast<int64_t>(sizeof(X)))};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
@@ -61,6 +65,7 @@ void run(const Plan<GatedActivationArgs>& plan, Stream& stream, const GatedActiv
 
 }  // namespace
 
-const Implementation<GatedActivationArgs> gated_activation_portable{"portable", Tier::portable, supports, cost, make_plan, run};
+const Implementation<GatedActivationArgs> gated_activation_portable{"portable", Tier::portable, supports,
+                                                                    cost,       make_plan,      run};
 
 }  // namespace monotile::ops

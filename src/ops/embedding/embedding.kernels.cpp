@@ -11,9 +11,12 @@ namespace {
 
 template <class Table>
 void register_outputs(DType table) {
-  register_bounded<kernels::Embedding<float, Table, row_layout<kBlock1>>, 256, 2048>("embedding", variant_of(table, DType::f32, 0));
-  register_bounded<kernels::Embedding<half_t, Table, row_layout<kBlock1>>, 256, 2048>("embedding", variant_of(table, DType::f16, 0));
-  register_bounded<kernels::Embedding<bfloat16_t, Table, row_layout<kBlock1>>, 256, 2048>("embedding", variant_of(table, DType::bf16, 0));
+  register_bounded<kernels::Embedding<float, Table, row_layout<kBlock1>>, 256, 2048>("embedding",
+                                                                                     variant_of(table, DType::f32, 0));
+  register_bounded<kernels::Embedding<half_t, Table, row_layout<kBlock1>>, 256, 2048>("embedding",
+                                                                                      variant_of(table, DType::f16, 0));
+  register_bounded<kernels::Embedding<bfloat16_t, Table, row_layout<kBlock1>>, 256, 2048>(
+      "embedding", variant_of(table, DType::bf16, 0));
 }
 
 }  // namespace

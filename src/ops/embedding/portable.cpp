@@ -34,7 +34,8 @@ void set_table(lang::view<const T>& view, const TensorView& table) {
 }
 template <DType Q>
 void set_table(lang::quant_view<Q>& view, const TensorView& table) {
-  view = {table.as<const uint8_t>(), table.step(0) / dtype_info(Q).block_elements * dtype_info(Q).block_bytes, table.dim(1)};
+  view = {table.as<const uint8_t>(), table.step(0) / dtype_info(Q).block_elements * dtype_info(Q).block_bytes,
+          table.dim(1)};
 }
 
 template <class Y, class Table>
@@ -50,7 +51,8 @@ void launch(const Plan<EmbeddingArgs>& plan, Stream& stream, const EmbeddingArgs
   p.cols = a.y.dim(1);
   p.chunks = plan.config[1];
   p.scale = a.scale;
-  const Grid grid{p.tokens * p.chunks, static_cast<int>(plan.config[0]), 0, cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
+  const Grid grid{p.tokens * p.chunks, static_cast<int>(plan.config[0]), 0,
+                  cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 template <class X, class C, uint32_t Layout>
 void register_layouts() {
-  register_bounded<kernels::KvAppend<X, C, head_layout<Layout>>, 128, 2048>("kv_append", variant_of(dtype_of<X>, dtype_of<C>, lang::kHasLanes ? Layout : 0));
+  register_bounded<kernels::KvAppend<X, C, head_layout<Layout>>, 128, 2048>(
+      "kv_append", variant_of(dtype_of<X>, dtype_of<C>, lang::kHasLanes ? Layout : 0));
   if constexpr (lang::kHasLanes && Layout + 1 < kHeadLayouts) register_layouts<X, C, Layout + 1>();
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 constexpr const char* kKernel = "kv_append";
 
-RowTile tile_of(const KvAppendArgs& a, const DeviceInfo& device) { return pick_head_tile(std::max(a.k.dim(2), a.v.dim(2)), device, kHeads8); }
+RowTile tile_of(const KvAppendArgs& a, const DeviceInfo& device) {
+  return pick_head_tile(std::max(a.k.dim(2), a.v.dim(2)), device, kHeads8);
+}
 
 auto kernel_of(const KvAppendArgs& a, const DeviceInfo& device) {
   return find_kernel(kKernel, target_of(device), variant_of(a.k.dtype, a.key_cache.dtype, tile_of(a, device).layout));
@@ -59,7 +61,8 @@ void launch(const Plan<KvAppendArgs>& plan, Stream& stream, const KvAppendArgs& 
   p.status = a.status.as<int32_t>();
   p.page_size = std::max<int64_t>(1, a.key_cache.dim(2));
   p.slot_count = a.key_cache.dim(0) * a.key_cache.dim(2);
-  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])};
+  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
+                     static_cast<int>(plan.config[2])};
   p.first_programs = programs_for(tile, p.rows);
   const Grid grid{2 * p.first_programs, tile.threads, 0, cpu_grain(a.k.dim(2) * static_cast<int64_t>(sizeof(C)))};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);

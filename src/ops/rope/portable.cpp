@@ -10,7 +10,8 @@ namespace {
 constexpr const char* kKernel = "rope";
 
 RowTile tile_of(const RopeArgs& a, const DeviceInfo& device) {
-  const int64_t half = a.cos.dim(1), rest = a.q.dim(2) - 2 * half, cols = std::max(a.interleaved ? 2 * half : half, rest);
+  const int64_t half = a.cos.dim(1), rest = a.q.dim(2) - 2 * half,
+                cols = std::max(a.interleaved ? 2 * half : half, rest);
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
   bool exact = half % 8 == 0 && cols <= 256;
   for (const TensorView& view : {a.q, a.q_out, a.k, a.k_out, a.cos, a.sin}) exact = exact && whole_vectors(view);
@@ -23,7 +24,8 @@ RowTile tile_of(const RopeArgs& a, const DeviceInfo& device) {
 const char* supports(const RopeArgs& a, const DeviceInfo& device) {
   const int64_t heads = std::max(a.q.dim(1), a.k.defined() ? a.k.dim(1) : 0);
   if (a.q.dim(0) * heads > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
-  if (find_kernel(kKernel, target_of(device), variant_of(a.q.dtype, tile_of(a, device).layout)) == nullptr) return "not built for this target";
+  if (find_kernel(kKernel, target_of(device), variant_of(a.q.dtype, tile_of(a, device).layout)) == nullptr)
+    return "not built for this target";
   return nullptr;
 }
 
@@ -31,7 +33,8 @@ double cost(const RopeArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const RopeArgs& a, const DeviceInfo& device, Plan<RopeArgs>& plan) {
   const RowTile tile = tile_of(a, device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(kKernel, target_of(device), variant_of(a.q.dtype, tile.layout)));
+  plan.kernel =
+      reinterpret_cast<const void*>(find_kernel(kKernel, target_of(device), variant_of(a.q.dtype, tile.layout)));
   plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
 }
 
@@ -43,7 +46,8 @@ void launch(const Plan<RopeArgs>& plan, Stream& stream, const RopeArgs& a) {
   p.rest = a.q.dim(2) - 2 * p.half;
   const auto part = [&](const TensorView& y, const TensorView& x) {
     const bool copy = p.rest > 0 && y.data != x.data;
-    return kernels::RopePart<X>{row_view<X>(y), row_view<X>(x), x.dim(0) * x.dim(1), static_cast<uint32_t>(x.dim(1)), copy};
+    return kernels::RopePart<X>{row_view<X>(y), row_view<X>(x), x.dim(0) * x.dim(1), static_cast<uint32_t>(x.dim(1)),
+                                copy};
   };
   p.part[0] = part(a.q_out, a.q);
   if (a.k.defined()) p.part[1] = part(a.k_out, a.k);
@@ -53,7 +57,8 @@ void launch(const Plan<RopeArgs>& plan, Stream& stream, const RopeArgs& a) {
   p.status = a.status.as<int32_t>();
   p.max_position = a.cos.dim(0);
   p.interleaved = a.interleaved;
-  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])};
+  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
+                     static_cast<int>(plan.config[2])};
   p.first_programs = programs_for(tile, p.part[0].rows);
   const int64_t programs = p.first_programs + programs_for(tile, p.part[1].rows);
   const Grid grid{programs, tile.threads, 0, cpu_grain(a.q.dim(2) * static_cast<int64_t>(sizeof(X)))};

@@ -11,7 +11,8 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::Argmax<X, row_layout<Layout>>, row_layout<Layout>::streaming ? 1024 : 512, 1024>("argmax", variant_of(dtype_of<X>, Layout));
+  register_bounded<kernels::Argmax<X, row_layout<Layout>>, row_layout<Layout>::streaming ? 1024 : 512, 1024>(
+      "argmax", variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>

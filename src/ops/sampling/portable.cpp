@@ -43,7 +43,8 @@ void launch_rows(const Plan<Args>& plan, Stream& stream, const Args& a, Params& 
   p.rows = a.logits.dim(0);
   p.cols = a.logits.dim(1);
   const int threads = static_cast<int>(plan.config[0]);
-  const Grid grid{p.rows, threads, std::is_same_v<Args, SampleArgs> && threads > 1 ? lang::gather_bytes(threads) : 0, cpu_grain(p.cols * 4)};
+  const Grid grid{p.rows, threads, std::is_same_v<Args, SampleArgs> && threads > 1 ? lang::gather_bytes(threads) : 0,
+                  cpu_grain(p.cols * 4)};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 
@@ -76,7 +77,8 @@ void run(const Plan<Args>& plan, Stream& stream, const Args& a, void*) {
 }
 
 template <class Args>
-constexpr Implementation<Args> portable{"portable", Tier::portable, supports<Args>, cost<Args>, make_plan<Args>, run<Args>};
+constexpr Implementation<Args> portable{"portable", Tier::portable,  supports<Args>,
+                                        cost<Args>, make_plan<Args>, run<Args>};
 
 }  // namespace
 

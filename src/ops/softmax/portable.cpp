@@ -30,7 +30,8 @@ Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
 
 auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   const Tile tile = tile_of(a, device);
-  return find_kernel(tile.scratch_bytes != 0 ? "softmax_staged" : "softmax", target_of(device), variant_of(a.x.dtype, a.y.dtype, tile.layout));
+  return find_kernel(tile.scratch_bytes != 0 ? "softmax_staged" : "softmax", target_of(device),
+                     variant_of(a.x.dtype, a.y.dtype, tile.layout));
 }
 
 const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
@@ -42,7 +43,8 @@ double cost(const SoftmaxArgs&, const DeviceInfo&) { return 1.0; }
 void make_plan(const SoftmaxArgs& a, const DeviceInfo& device, Plan<SoftmaxArgs>& plan) {
   const Tile tile = tile_of(a, device);
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
-  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, static_cast<int64_t>(tile.scratch_bytes)};
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program,
+                 static_cast<int64_t>(tile.scratch_bytes)};
 }
 
 template <class Y, class X>
@@ -55,8 +57,10 @@ void launch(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a)
   p.cols = a.x.dim(1);
   p.scale = a.scale;
   p.log = a.log;
-  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])};
-  const Grid grid{programs_for(tile, p.rows), tile.threads, static_cast<size_t>(plan.config[3]), cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
+  const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
+                     static_cast<int>(plan.config[2])};
+  const Grid grid{programs_for(tile, p.rows), tile.threads, static_cast<size_t>(plan.config[3]),
+                  cpu_grain(p.cols * static_cast<int64_t>(sizeof(Y)))};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 

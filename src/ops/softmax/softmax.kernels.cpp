@@ -13,12 +13,14 @@ template <class Y, class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
   constexpr int kMost = L::streaming ? 1024 : max_row_threads<L>();
-  register_bounded<kernels::Softmax<Y, X, L>, kMost, L::streaming ? 1024 : resident_row_threads<L>()>("softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+  register_bounded<kernels::Softmax<Y, X, L>, kMost, L::streaming ? 1024 : resident_row_threads<L>()>(
+      "softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
 }
 template <class Y, class X, uint32_t Layout>
 void register_staged() {
   using K = kernels::Softmax<Y, X, row_layout<Layout>, true>;
-  register_bounded<K, 512, row_layout<Layout>::exact ? 1536 : 1024>("softmax_staged", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+  register_bounded<K, 512, row_layout<Layout>::exact ? 1536 : 1024>("softmax_staged",
+                                                                    variant_of(dtype_of<X>, dtype_of<Y>, Layout));
 }
 
 template <class Y, class X>

@@ -9,12 +9,16 @@ using namespace lang;  // NOLINT: kernels are written in the language
 /// x / (1 + e), the common end of sigmoid forms. Below -100 every form here is 0 in fp32; that also keeps -inf from becoming NaN.
 struct over_one_plus {
   template <class V>
-  MT_FN V operator()(V x, V e) const { return select(x < -100.0f, 0.0f, fast_divide(x, 1.0f + e)); }
+  MT_FN V operator()(V x, V e) const {
+    return select(x < -100.0f, 0.0f, fast_divide(x, 1.0f + e));
+  }
 };
 
 struct silu_of {
   template <class V>
-  MT_FN V operator()(V x) const { return over_one_plus{}(x, fast_exp(-x)); }
+  MT_FN V operator()(V x) const {
+    return over_one_plus{}(x, fast_exp(-x));
+  }
 };
 
 /// (1 + tanh u) / 2 = 1 / (1 + e^-2u): neither cancels nor overflows to NaN.

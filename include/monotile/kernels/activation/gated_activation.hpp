@@ -16,9 +16,15 @@ struct GatedActivation {
     const auto at = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
     const auto gate = load<cache::stream>(ctx, p.gate, at), up = load<cache::stream>(ctx, p.up, at);
     switch (p.function) {
-      case GateFunction::silu: store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return silu_of{}(g) * u; }, gate, up)); break;
-      case GateFunction::gelu_tanh: store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_tanh_of{}(g) * u; }, gate, up)); break;
-      case GateFunction::gelu_erf: store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_erf_of{}(g) * u; }, gate, up)); break;
+      case GateFunction::silu:
+        store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return silu_of{}(g)*u; }, gate, up));
+        break;
+      case GateFunction::gelu_tanh:
+        store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_tanh_of{}(g)*u; }, gate, up));
+        break;
+      case GateFunction::gelu_erf:
+        store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_erf_of{}(g)*u; }, gate, up));
+        break;
     }
   }
 };

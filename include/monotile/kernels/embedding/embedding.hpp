@@ -19,7 +19,8 @@ struct Embedding {
     const float scale = p.scale;
     const auto id = load_index(ctx, p.ids, at);
     if (p.status != nullptr) {
-      const auto bad = map([=](auto i, auto t) { return i < 0 || i >= vocabulary ? t : int64_t{-1}; }, id, row_index(at));
+      const auto bad =
+          map([=](auto i, auto t) { return i < 0 || i >= vocabulary ? t : int64_t{-1}; }, id, row_index(at));
       store_row_value(ctx, p.status, at_rows(at, bad), map([](auto) { return int32_t{1}; }, id));
     }
     // Rows that do not exist load as zeros.

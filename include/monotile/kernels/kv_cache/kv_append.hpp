@@ -20,7 +20,8 @@ struct KvAppend {
     const int64_t slot_count = p.slot_count, page_size = p.page_size;
 
     const auto row = rows_of<L>(ctx, p.rows, part.cols, first ? 0 : p.first_programs);
-    const auto token = map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
+    const auto token =
+        map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
     const auto slot = load_index(ctx, p.slots, at_rows(row, token));
     if (p.status != nullptr) {
       const auto bad = map([=](auto s, auto t) { return s >= slot_count ? t : int64_t{-1}; }, slot, token);
@@ -29,7 +30,8 @@ struct KvAppend {
     const auto offset = map(
         [&](auto s, auto r) {
           const int64_t page = s / page_size, head = static_cast<uint32_t>(r) % heads;
-          const int64_t at = page * part.page_stride + head * part.head_stride + (s - page * page_size) * part.token_stride;
+          const int64_t at =
+              page * part.page_stride + head * part.head_stride + (s - page * page_size) * part.token_stride;
           return s < 0 || s >= slot_count ? int64_t{-1} : at;
         },
         slot, row_index(row));

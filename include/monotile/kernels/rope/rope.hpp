@@ -20,7 +20,8 @@ struct Rope {
     const uint32_t heads = part.heads;
 
     const auto row = rows_of<L>(ctx, part.rows, rotated, first ? 0 : p.first_programs);
-    const auto token = map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
+    const auto token =
+        map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
     const auto wanted = load_index(ctx, p.positions, at_rows(row, token));
     const auto position = map([=](auto i) { return i < 0 ? int64_t{0} : i > last ? last : i; }, wanted);
     if (p.status != nullptr) {
@@ -33,20 +34,26 @@ struct Rope {
       each(ctx, x, [&](const auto& at, const auto& a) {
         const auto b = swap_pairs(ctx, a);
         const auto c = load_dup(ctx, p.cos, at_rows(at, position)), s = load_dup(ctx, p.sin, at_rows(at, position));
-        store<cache::stream>(ctx, part.y, at, pick_pairs(ctx, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s),
-                                          map([](auto a, auto b, auto c, auto s) { return a * c + b * s; }, a, b, c, s)));
+        store<cache::stream>(
+            ctx, part.y, at,
+            pick_pairs(ctx, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s),
+                       map([](auto a, auto b, auto c, auto s) { return a * c + b * s; }, a, b, c, s)));
       });
     } else {
       each(ctx, x, [&](const auto& at, const auto& a) {
         const auto b = load<cache::stream>(ctx, from_column(part.x, p.half), at);
         const auto c = load(ctx, p.cos, at_rows(at, position)), s = load(ctx, p.sin, at_rows(at, position));
-        store<cache::stream>(ctx, part.y, at, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s));
-        store<cache::stream>(ctx, from_column(part.y, p.half), at, map([](auto a, auto b, auto c, auto s) { return b * c + a * s; }, a, b, c, s));
+        store<cache::stream>(ctx, part.y, at,
+                             map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s));
+        store<cache::stream>(ctx, from_column(part.y, p.half), at,
+                             map([](auto a, auto b, auto c, auto s) { return b * c + a * s; }, a, b, c, s));
       });
     }
     if (part.copy_rest) {
-      auto rest = hold(ctx, with_cols(row, p.rest), [&](const auto& at) { return load<cache::stream>(ctx, from_column(part.x, 2 * p.half), at); });
-      each(ctx, rest, [&](const auto& at, const auto& v) { store<cache::stream>(ctx, from_column(part.y, 2 * p.half), at, v); });
+      auto rest = hold(ctx, with_cols(row, p.rest),
+                       [&](const auto& at) { return load<cache::stream>(ctx, from_column(part.x, 2 * p.half), at); });
+      each(ctx, rest,
+           [&](const auto& at, const auto& v) { store<cache::stream>(ctx, from_column(part.y, 2 * p.half), at, v); });
     }
   }
 };

@@ -17,10 +17,12 @@ struct Argmax {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto x = hold(ctx, row, [&](const auto& at) { return load(ctx, p.logits, at); });
-    const auto best = fold_at<ArgMax>(ctx, x, [](auto c, auto v) { return make_indexed(select(is_nan(v), -kInfinity, v), c); });
+    const auto best =
+        fold_at<ArgMax>(ctx, x, [](auto c, auto v) { return make_indexed(select(is_nan(v), -kInfinity, v), c); });
     store_row_value(ctx, p.ids, row, map([](auto b) { return b.value == -kInfinity ? 0 : b.index; }, best));
     if (p.status != nullptr) {
-      store_row_value(ctx, p.status, row, map([](auto b) { return b.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok; }, best));
+      store_row_value(ctx, p.status, row,
+                      map([](auto b) { return b.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok; }, best));
     }
   }
 };

@@ -52,7 +52,8 @@ struct Sample {
 
   /// The smallest prefix of `kept` that reaches the goal; all of `kept` if none does. Once few tokens are in question, only those are visited.
   template <class Ctx, class Selection>
-  static MT_FN KeptTokens smallest_prefix(Ctx& ctx, Selection& x, const KeptTokens& kept, float largest, const Goal& goal) {
+  static MT_FN KeptTokens smallest_prefix(Ctx& ctx, Selection& x, const KeptTokens& kept, float largest,
+                                          const Goal& goal) {
     // The tokens of `kept` from `low` on reach the goal, those from `high` on do not; weights and counts of either.
     float low = -kInfinity, high = kInfinity, wanted = goal.count, step = goal.first_step;
     sums from_low{0.0f, 0.0f}, from_high{0.0f, 0.0f};
@@ -80,7 +81,9 @@ struct Sample {
         high_known = true;
       }
       if (low_known) {
-        if (from_low.second - from_high.second <= 1.0f || low == largest || (goal.by_count && from_low.second == wanted)) break;
+        if (from_low.second - from_high.second <= 1.0f || low == largest ||
+            (goal.by_count && from_low.second == wanted))
+          break;
         if (!x.listed && gathers < 2 && from_low.second <= gather_limit(ctx)) {
           gather_where(ctx, x, from_low.second, [=](auto c, auto v) { return kept.holds(c, v) & (v >= low); });
           ++gathers;
@@ -103,7 +106,9 @@ struct Sample {
     }
     if (!(low > kept.threshold)) low = kept.threshold;
     const float ties = from_low.second - from_high.second;
-    const float missing = goal.by_count ? wanted - from_high.second : __builtin_ceilf((wanted - from_high.first) * ties / (from_low.first - from_high.first));
+    const float missing = goal.by_count
+                              ? wanted - from_high.second
+                              : __builtin_ceilf((wanted - from_high.first) * ties / (from_low.first - from_high.first));
     int32_t last_tie = low == kept.threshold ? kept.last_tie : INT32_MAX;
     if (ties > 1.0f && missing < ties) last_tie = nth_tie(ctx, x, kept, low, missing < 1.0f ? 1.0f : missing);
     return {low, last_tie};
@@ -112,12 +117,12 @@ struct Sample {
   /// Index of the n-th token of `kept` that equals `value`.
   template <class Ctx, class Selection>
   static MT_FN int32_t nth_tie(Ctx& ctx, Selection& x, const KeptTokens& kept, float value, float n) {
-    int32_t below = -1, at = static_cast<int32_t>(x.row.at.cols) - 1;  // fewer than n up to `below`, at least n up to `at`
+    int32_t below = -1,
+            at = static_cast<int32_t>(x.row.at.cols) - 1;  // fewer than n up to `below`, at least n up to `at`
     while (at - below > 1) {
       const int32_t middle = below + (at - below) / 2;
-      const float count = uniform(fold_at<Sum>(ctx, x, [=](auto c, auto v) {
-        return select(kept.holds(c, v) & (v == value) & (c <= middle), 1.0f, 0.0f);
-      }));
+      const float count = uniform(fold_at<Sum>(
+          ctx, x, [=](auto c, auto v) { return select(kept.holds(c, v) & (v == value) & (c <= middle), 1.0f, 0.0f); }));
       if (count >= n) {
         at = middle;
       } else {
@@ -152,7 +157,8 @@ struct Sample {
     for (int filter = 0; filter < 2; ++filter) {  // one loop: the search is large, and is compiled once
       const bool by_count = filter == 0;
       if (by_count ? top_k <= 0 || top_k >= p.cols : !(top_p > 0.0f && top_p < 1.0f)) continue;
-      const Goal goal{by_count, static_cast<float>(top_k), top_p, inverse * kLog2e, by_count ? 4.0f : temperature * 4.0f};
+      const Goal goal{by_count, static_cast<float>(top_k), top_p, inverse * kLog2e,
+                      by_count ? 4.0f : temperature * 4.0f};
       kept = smallest_prefix(ctx, x, kept, largest, goal);
     }
     const float min_p = parameter(ctx, p.min_p, row, 0.0f);
@@ -166,17 +172,21 @@ struct Sample {
     const int64_t position = parameter(ctx, p.positions, row, int64_t{0});
     constexpr random::Purpose kPurpose = random::Purpose::sample;
     const auto score = [=](int32_t token, float logit) {
-      return indexed{random::gumbel_score(logit, largest, inverse, random::bits(seed, position, kPurpose, static_cast<uint32_t>(token))), token};
+      return indexed{random::gumbel_score(logit, largest, inverse,
+                                          random::bits(seed, position, kPurpose, static_cast<uint32_t>(token))),
+                     token};
     };
     // The largest logit's own score is where all start from. No variate exceeds 23, so most others need no draw at all. Of the drawn ones few
     // need the logarithms: a variate of g or more takes 1 - u <= e^-g. The margins are far above all rounding.
     const indexed start = score(top.index, largest);
     const float enough = start.value * 0x1p-24f - 23.0f;
     const auto best = fold_where<ArgMax>(
-        ctx, x, start, [=](auto c, auto v) { return kept.holds(c, v) & (((v - largest) * inverse >= enough) | (v == largest)); },
+        ctx, x, start,
+        [=](auto c, auto v) { return kept.holds(c, v) & (((v - largest) * inverse >= enough) | (v == largest)); },
         [=](auto c, auto v, indexed so_far) {
           const auto distance = max_of((v - largest) * inverse, -40.0f);
-          return (random_tail(seed, position, kPurpose, c) <= fast_exp(distance + (0.001f - so_far.value * 0x1p-24f))) | (v == largest);
+          return (random_tail(seed, position, kPurpose, c) <= fast_exp(distance + (0.001f - so_far.value * 0x1p-24f))) |
+                 (v == largest);
         },
         score);
     return uniform(best).index;
@@ -187,9 +197,12 @@ struct Sample {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto x = hold(ctx, row, [&](const auto& at) { return load(ctx, p.logits, at); });
     // A NaN wins as the lowest of all infinities.
-    const indexed top = uniform(fold_at<ArgMax>(
-        ctx, x, [](auto c, auto v) { return make_indexed(select(is_nan(v), kInfinity, v), select(is_nan(v), int32_t{-1}, c)); }));
-    const ops::RowStatus status = top.index < 0 ? ops::row_has_nan : top.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok;
+    const indexed top = uniform(fold_at<ArgMax>(ctx, x, [](auto c, auto v) {
+      return make_indexed(select(is_nan(v), kInfinity, v), select(is_nan(v), int32_t{-1}, c));
+    }));
+    const ops::RowStatus status = top.index < 0             ? ops::row_has_nan
+                                  : top.value == -kInfinity ? ops::row_no_valid_token
+                                                            : ops::row_ok;
     int32_t id = 0;
     if (status == ops::row_ok) {
       constexpr float kGreedyTemperature = 1e-5f;

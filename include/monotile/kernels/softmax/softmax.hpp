@@ -24,21 +24,28 @@ struct Softmax {
             ctx, row, [&](const auto& at) { return stash(ctx, at, load<cache::stream>(ctx, p.x, at)); },
             [&](const auto& at) { return unstash<X>(ctx, at); });
       } else {
-        return hold(ctx, row, [&](const auto& at) { return load<L::streaming ? cache::normal : cache::stream>(ctx, p.x, at); });
+        return hold(ctx, row, [&](const auto& at) {
+          return load < L::streaming ? cache::normal : cache::stream > (ctx, p.x, at);
+        });
       }
     }();
-    const auto largest = map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
-                             fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
-    auto powers = held_map(ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
+    const auto largest =
+        map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
+            fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
+    auto powers = held_map(
+        ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
     const auto sum = fold<Sum>(ctx, powers, [](auto v) { return v; });
     if (p.log) {
       const auto offset = map([](auto s) { return select(s == 0.0f, 0.0f, fast_log(s)); }, sum);
       each(ctx, x, [&](const auto& at, const auto& t) {
-        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto m, auto o) { return (v * sign - m) * scale - o; }, t, largest, offset));
+        store<cache::stream>(
+            ctx, p.y, at, map([=](auto v, auto m, auto o) { return (v * sign - m) * scale - o; }, t, largest, offset));
       });
     } else {
       const auto inverse = map([](auto s) { return select(s == 0.0f, 0.0f, 1.0f / s); }, sum);
-      each(ctx, powers, [&](const auto& at, const auto& t) { store<cache::stream>(ctx, p.y, at, map([](auto v, auto i) { return v * i; }, t, inverse)); });
+      each(ctx, powers, [&](const auto& at, const auto& t) {
+        store<cache::stream>(ctx, p.y, at, map([](auto v, auto i) { return v * i; }, t, inverse));
+      });
     }
   }
 };
