@@ -346,8 +346,17 @@ MT_FN float8 load8(const half_t* p) {
 #if defined(__F16C__)
   return reinterpret_cast<float8>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 #else
+  ushort8 u;
+  std::memcpy(&u, p, 16);
+  const int8x32 bits = __builtin_convertvector(u, int8x32), magnitude = bits & 0x7fff;
+  const float8 small = __builtin_convertvector(magnitude, float8) * 0x1p-24f;  // subnormals: exact
+  int8x32 small_bits;
+  std::memcpy(&small_bits, &small, 32);
+  int8x32 w = (magnitude << 13) + (112 << 23);
+  w = magnitude >= 0x7c00 ? w + (112 << 23) : w;  // infinities and NaN
+  w = (magnitude < 0x400 ? small_bits : w) | (bits & 0x8000) << 16;
   float8 v;
-  for (int i = 0; i < 8; ++i) v[i] = to_float(p[i]);
+  std::memcpy(&v, &w, 32);
   return v;
 #endif
 }
