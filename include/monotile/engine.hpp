@@ -1,6 +1,6 @@
 #pragma once
-// The engine: a language model from a GGUF file, run on the public operators. Model (weights, tokenizer) -> Engine (paged key/value
-// cache, scratch memory) -> Session (one sequence of tokens).
+// The engine: a language model from a GGUF file, run on the public operators. Model (weights, tokenizer) -> Engine
+// (paged key/value cache, scratch memory) -> Session (one sequence of tokens).
 
 #include <cstdint>
 #include <functional>
@@ -49,20 +49,20 @@ struct Hyperparameters {
 
 struct ModelOptions {
   Device device;
-  /// Numbers that replace metadata values, by key ("llama.rope.freq_base", 1e5). A key that the architecture does not read is
-  /// Error(invalid_argument).
+  /// Numbers that replace metadata values, by key ("llama.rope.freq_base", 1e5). A key that the architecture does not
+  /// read is Error(invalid_argument).
   std::vector<std::pair<std::string, double>> overrides;
   /// Called while weights are copied to a device with its own memory: bytes copied, bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
-/// A model with its tokenizer. On host memory the weights are views into the mapped file, quantised ones as they are; on other devices
-/// each tensor is copied as it is. Const and safe to share between engines of several threads.
+/// A model with its tokenizer. On host memory the weights are views into the mapped file, quantised ones as they are;
+/// on other devices each tensor is copied as it is. Const and safe to share between engines of several threads.
 class Model {
  public:
-  /// Throws Error(not_found) if there is no such file or device, Error(bad_file) for damaged files, missing or misshapen tensors (all of
-  /// them named) and metadata out of range, Error(unsupported) for other architectures, tensor types, and metadata that asks for
-  /// arithmetic which is not there.
+  /// Throws Error(not_found) if there is no such file or device, Error(bad_file) for damaged files, missing or
+  /// misshapen tensors (all of them named) and metadata out of range, Error(unsupported) for other architectures,
+  /// tensor types, and metadata that asks for arithmetic which is not there.
   static Model load(const std::string& path, const ModelOptions& options = {});
   ~Model();
   Model(Model&&) noexcept;
@@ -106,11 +106,12 @@ struct SamplingOptions {
 
 class Session;
 
-/// A model ready to run: one stream, a pool of cache pages, scratch memory for one step. Nothing is allocated after the first step of
-/// each kind. Not thread-safe; sessions of one engine belong to its thread.
+/// A model ready to run: one stream, a pool of cache pages, scratch memory for one step. Nothing is allocated after
+/// the first step of each kind. Not thread-safe; sessions of one engine belong to its thread.
 class Engine {
  public:
-  /// `model` must outlive the engine. Throws Error(invalid_argument) for sizes out of range and contexts that the model does not allow.
+  /// `model` must outlive the engine. Throws Error(invalid_argument) for sizes out of range and contexts that the
+  /// model does not allow.
   explicit Engine(const Model& model, const EngineOptions& options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
@@ -122,8 +123,9 @@ class Engine {
     std::span<const int32_t> ids;
     bool wants_logits = true;  ///< of the last token
   };
-  /// One forward pass for different sessions of this engine, together at most prefill_chunk tokens. Throws Error(invalid_argument), with no
-  /// session changed, for ids outside the vocabulary and sessions that would outgrow the context.
+  /// One forward pass for different sessions of this engine, together at most prefill_chunk tokens. Throws
+  /// Error(invalid_argument), with no session changed, for ids outside the vocabulary and sessions that would outgrow
+  /// the context.
   void step(std::span<const Work> work);
 
   const Model& model() const;
@@ -148,16 +150,17 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
 
-  /// Appends tokens in steps of at most prefill_chunk; afterwards the logits of the last one are there. Between two steps `stop` is
-  /// asked; if it says true the rest is left out and the result is false.
+  /// Appends tokens in steps of at most prefill_chunk; afterwards the logits of the last one are there. Between two
+  /// steps `stop` is asked; if it says true the rest is left out and the result is false.
   bool prefill(std::span<const int32_t> ids, const std::function<bool()>& stop = {});
   /// Appends one token.
   void decode(int32_t id) { prefill({&id, 1}); }
 
-  /// Logits of the newest token, f32 [vocabulary]. Throws Error(invalid_argument) unless the engine's last step computed them.
+  /// Logits of the newest token, f32 [vocabulary]. Throws Error(invalid_argument) unless the engine's last step
+  /// computed them.
   std::vector<float> logits();
-  /// The next token by these logits. Random draws depend on seed and position only. Throws Error(invalid_argument) if there are no logits,
-  /// Error(device_error) if they hold no valid token (NaN).
+  /// The next token by these logits. Random draws depend on seed and position only. Throws Error(invalid_argument) if
+  /// there are no logits, Error(device_error) if they hold no valid token (NaN).
   int32_t choose(const SamplingOptions& sampling = {});
 
   /// Waits until all work queued so far is done.

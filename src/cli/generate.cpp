@@ -49,7 +49,8 @@ struct Options {
   std::string logits_out;
 };
 
-// --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+// --- Ctrl-C
+// -----------------------------------------------------------------------------------------------------------
 
 volatile std::sig_atomic_t signal_seen = 0;
 
@@ -67,7 +68,8 @@ void catch_signals() {
   for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
 }
 
-// --- flags ------------------------------------------------------------------------------------------------------------
+// --- flags
+// ------------------------------------------------------------------------------------------------------------
 
 /// The parsed value of a flag; text that cannot be parsed is a usage error.
 template <class Parse>
@@ -112,7 +114,8 @@ EngineOptions engine_options(const Options& options, int64_t context) {
   return result;
 }
 
-// --- parts of a run -----------------------------------------------------------------------------------------------------
+// --- parts of a run
+// -----------------------------------------------------------------------------------------------------
 
 engine::Model load_model(const Options& options, Device device) {
   engine::ModelOptions model_options{.device = device, .overrides = {}, .progress = {}};

@@ -38,7 +38,8 @@ constexpr Architecture kArchitectures[] = {
     },
 };
 
-/// Keys that would change the arithmetic, and the values that leave it as it is. Anything else is refused, never ignored.
+/// Keys that would change the arithmetic, and the values that leave it as it is. Anything else is refused, never
+/// ignored.
 struct NeutralKey {
   const char* key;
   double neutral;

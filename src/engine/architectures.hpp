@@ -13,8 +13,8 @@
 
 namespace monotile::engine {
 
-/// Everything that tells one architecture from another. Common to all: RMS norms before attention, before the feed-forward part and at the
-/// end, grouped-query attention with rotary positions, a gated feed-forward part.
+/// Everything that tells one architecture from another. Common to all: RMS norms before attention, before the
+/// feed-forward part and at the end, grouped-query attention with rotary positions, a gated feed-forward part.
 struct Architecture {
   const char* name;  ///< general.architecture, also the prefix of the keys
   bool qk_norm;      ///< RMS norm of each head's query and key before the rotation
@@ -35,8 +35,9 @@ std::span<const Architecture> architectures();
 /// Throws Error(unsupported) naming the file, the architecture and those there are.
 const Architecture& find_architecture(const GgufFile& file);
 
-/// Reads and checks all keys. Throws Error(bad_file) or Error(unsupported) naming file and key, Error(invalid_argument) for overrides of keys
-/// that are not read. `rope_scaling.frequency_divisors` and `tied_output` are left to the reader of the tensors.
+/// Reads and checks all keys. Throws Error(bad_file) or Error(unsupported) naming file and key,
+/// Error(invalid_argument) for overrides of keys that are not read. `rope_scaling.frequency_divisors` and
+/// `tied_output` are left to the reader of the tensors.
 Hyperparameters read_hyperparameters(const GgufFile& file, const Architecture& architecture,
                                      std::span<const std::pair<std::string, double>> overrides);
 

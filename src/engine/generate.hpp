@@ -1,5 +1,6 @@
 #pragma once
-// From prompt ids to streamed text: prefill, then one token after the other until the model ends, the limit is reached or the caller stops.
+// From prompt ids to streamed text: prefill, then one token after the other until the model ends, the limit is
+// reached or the caller stops.
 
 #include <cstdint>
 #include <functional>
@@ -38,12 +39,13 @@ struct GenerateCallbacks {
   std::function<bool()> stop;                     ///< asked between steps
 };
 
-/// Throws Error(invalid_argument) if the prompt has no tokens or leaves no room for one more in the session's context (with both numbers).
+/// Throws Error(invalid_argument) if the prompt has no tokens or leaves no room for one more in the session's context
+/// (with both numbers).
 GenerateResult generate(Session& session, const Tokenizer& tokenizer, std::span<const int32_t> prompt,
                         const GenerateOptions& options, const GenerateCallbacks& callbacks = {});
 
-/// What the prompt needs in the worst case, or the largest context that `model` allows: for EngineOptions::context. `limit` (0: the model's) is
-/// checked against the prompt. Throws as generate().
+/// What the prompt needs in the worst case, or the largest context that `model` allows: for EngineOptions::context.
+/// `limit` (0: the model's) is checked against the prompt. Throws as generate().
 int64_t context_for(const Model& model, int64_t prompt_tokens, int64_t max_tokens, int64_t limit);
 
 }  // namespace monotile::engine

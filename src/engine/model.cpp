@@ -229,7 +229,8 @@ Weights read_weights(TensorReader& reader, const Architecture& architecture, con
   Weights weights;
   weights.embedding = reader.take("token_embd.weight", Extent::vocabulary, Extent::hidden, true);
   weights.output_norm = reader.take("output_norm.weight", Extent::hidden, Extent::none, true);
-  // GGUF has no flag for tied weights: no output matrix means that the embedding is the output matrix; one that is there is used.
+  // GGUF has no flag for tied weights: no output matrix means that the embedding is the output matrix; one that is
+  // there is used.
   weights.output = reader.take("output.weight", Extent::vocabulary, Extent::hidden, false);
   h.tied_output = !weights.output.defined();
   if (h.tied_output) weights.output = weights.embedding;

@@ -32,7 +32,8 @@ void PagePool::give_back(int32_t page) {
 
 int64_t most_pages(int64_t context, int64_t window, int64_t step_tokens) {
   const int64_t all = pages_for(context);
-  // The first query of a step sees window - 1 tokens before it; a run of n tokens touches at most ceil(n / page) + 1 pages.
+  // The first query of a step sees window - 1 tokens before it; a run of n tokens touches at most ceil(n / page) + 1
+  // pages.
   return window > 0 ? std::min(all, pages_for(window - 1 + step_tokens) + 1) : all;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Key/value memory in pages. Layers that see the same keys form a group with one page pool and one block table per sequence; in groups with
-// a window, pages that no later token can see are given back while the sequence grows.
+// Key/value memory in pages. Layers that see the same keys form a group with one page pool and one block table per
+// sequence; in groups with a window, pages that no later token can see are given back while the sequence grows.
 
 #include <cstdint>
 #include <string>
@@ -39,7 +39,8 @@ struct CacheShape {
   DType dtype = DType::none;
 };
 
-/// Pages that one sequence of a group can hold at once: all of its `context` tokens, or the window and the tokens of one step.
+/// Pages that one sequence of a group can hold at once: all of its `context` tokens, or the window and the tokens of
+/// one step.
 int64_t most_pages(int64_t context, int64_t window, int64_t step_tokens);
 
 /// The pages of one sequence in one group, in the order of its tokens; kGone where they were given back.

@@ -9,8 +9,8 @@ class Sampler {
  public:
   explicit Sampler(Device device) : memory_(device, sizeof(Block)) {}
 
-  /// `position`: of the token to be drawn, the counter of the random numbers. Waits for the result. Throws Error(invalid_argument) for
-  /// options out of range, Error(device_error) if the row holds no valid token.
+  /// `position`: of the token to be drawn, the counter of the random numbers. Waits for the result. Throws
+  /// Error(invalid_argument) for options out of range, Error(device_error) if the row holds no valid token.
   int32_t choose(monotile::Context& context, const TensorView& logits_row, const SamplingOptions& options,
                  int64_t position);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What changes from step to step and must be on the device: ids, positions, cache slots, block tables. One block of int32, filled on the
-// host and copied with one call.
+// What changes from step to step and must be on the device: ids, positions, cache slots, block tables. One block of
+// int32, filled on the host and copied with one call.
 
 #include <cstdint>
 #include <span>

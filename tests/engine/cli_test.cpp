@@ -1,5 +1,5 @@
-// `monotile generate` and `monotile inspect` as a user runs them: output, exit codes, one clear line for what is wrong, Ctrl-C.
-// The binary is the one built beside this test.
+// `monotile generate` and `monotile inspect` as a user runs them: output, exit codes, one clear line for what is
+// wrong, Ctrl-C. The binary is the one built beside this test.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

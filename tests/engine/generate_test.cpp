@@ -65,7 +65,8 @@ void expect_error(const std::string& text, std::initializer_list<const char*> pa
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
 }
 
-// --- against llama.cpp --------------------------------------------------------------------------------------------------
+// --- against llama.cpp
+// --------------------------------------------------------------------------------------------------
 
 struct Limits {
   double logits = 0;          ///< relative error
@@ -182,7 +183,8 @@ TEST(SmallGolden, WrongParametersAreNoticed) {
   }
 }
 
-// --- the engine against itself ------------------------------------------------------------------------------------------
+// --- the engine against itself
+// ------------------------------------------------------------------------------------------
 
 /// However a sequence is cut into steps, its logits are those of one step, up to the rounding of matrix products.
 TEST(EngineSteps, ChunksAndSingleTokensAgreeWithOneStep) {
@@ -322,7 +324,8 @@ TEST(EngineSteps, OptionsOutOfRange) {
   EXPECT_EQ(Engine(model).options().context, 512);  // not the default of 4096
 }
 
-// --- pages --------------------------------------------------------------------------------------------------------------
+// --- pages
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(Pages, PoolHandsOutEachPageOnce) {
   PagePool pool(3);
@@ -370,7 +373,8 @@ TEST(Pages, MostPagesIsEnough) {
   }
 }
 
-// --- choosing a token -----------------------------------------------------------------------------------------------------
+// --- choosing a token
+// -----------------------------------------------------------------------------------------------------
 
 TEST(Choosing, SamplesFollowTheSeed) {
   const Model model = Model::load(model_path("small-llama-q8_0.gguf"));
@@ -417,7 +421,8 @@ TEST(Choosing, OptionsOutOfRange) {
   EXPECT_EQ(refused({.temperature = 1, .top_k = 9999999}), "");
 }
 
-// --- from prompt to text --------------------------------------------------------------------------------------------------
+// --- from prompt to text
+// --------------------------------------------------------------------------------------------------
 
 class Generate : public ::testing::Test {
  protected:

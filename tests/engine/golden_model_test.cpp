@@ -1,4 +1,5 @@
-// The demo model against llama.cpp: greedy tokens, logits, and that wrong parameters are noticed. Needs the file: MONOTILE_TEST_MODEL.
+// The demo model against llama.cpp: greedy tokens, logits, and that wrong parameters are noticed. Needs the file:
+// MONOTILE_TEST_MODEL.
 
 #include <gtest/gtest.h>
 
@@ -114,8 +115,8 @@ TEST_F(ModelGolden, FailsWhenLocalRopeBaseIsTenfold) { check_mutation("local_rop
 // The smallest power of ten that shows is the first one.
 TEST_F(ModelGolden, FailsWhenEpsIsTenfold) { check_mutation("eps_x1e1"); }
 
-/// The default of the CPU: activations rounded to int8 in blocks, fp16 cache. llama.cpp on the same file is the yardstick, since this model
-/// amplifies any rounding of activations.
+/// The default of the CPU: activations rounded to int8 in blocks, fp16 cache. llama.cpp on the same file is the
+/// yardstick, since this model amplifies any rounding of activations.
 TEST_F(ModelGolden, Int8ActivationsAreNoWorseThanTheOracles) {
   const Model model = Model::load(path_);
   Engine engine(model, {.context = kContext});
@@ -138,7 +139,8 @@ TEST_F(ModelGolden, Int8ActivationsAreNoWorseThanTheOracles) {
   std::printf("  near ties decided otherwise: %d, by llama.cpp %d\n", near_ties, of_oracle);
 }
 
-/// The residual stream in bf16 has an error of its own: 8 bits of mantissa through 18 layers. Measured here, bounded loosely.
+/// The residual stream in bf16 has an error of its own: 8 bits of mantissa through 18 layers. Measured here, bounded
+/// loosely.
 TEST_F(ModelGolden, Bf16ResidualError) {
   const Model model = Model::load(path_);
   const auto logits_with = [&](DType activations, const Json& entry) {

@@ -1,4 +1,5 @@
-// Reading hyperparameters and weights: crafted files, right and wrong. (No name here holds the word that selects the demo model's label.)
+// Reading hyperparameters and weights: crafted files, right and wrong. (No name here holds the word that selects the
+// demo model's label.)
 
 #include <gtest/gtest.h>
 
@@ -149,7 +150,8 @@ void expect_refused(const Tiny& tiny, ErrorCode code, std::initializer_list<cons
   }
 }
 
-// --- hyperparameters ------------------------------------------------------------------------------------------------------
+// --- hyperparameters
+// ------------------------------------------------------------------------------------------------------
 
 TEST(HyperparametersTest, LlamaDefaults) {
   const Hyperparameters h = read(Tiny());
@@ -289,7 +291,8 @@ TEST(HyperparametersTest, Overrides) {
   expect_refused(Tiny(), wrong, {"block_count", "1.5"}, {.overrides = {{"llama.block_count", 1.5}}});
 }
 
-// --- gemma3 ---------------------------------------------------------------------------------------------------------------
+// --- gemma3
+// ---------------------------------------------------------------------------------------------------------------
 
 struct TinyGemma : Tiny {
   TinyGemma() : Tiny("gemma3") {
@@ -343,7 +346,8 @@ TEST(HyperparametersTest, WindowedLayersAreNotScaled) {
   EXPECT_NE(logits_of(scaled), logits_of(plain));
 }
 
-// --- tensors --------------------------------------------------------------------------------------------------------------
+// --- tensors
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(WeightsTest, MissingTensorsAreListed) {
   Tiny tiny;
@@ -442,7 +446,8 @@ TEST(WeightsTest, NoSuchFileAndDamagedFiles) {
   }
 }
 
-// --- biases, against arithmetic written out -------------------------------------------------------------------------------
+// --- biases, against arithmetic written out
+// -------------------------------------------------------------------------------
 
 /// The first token alone: rotation by position 0 is the identity and attention gives the value itself.
 class FirstToken {
