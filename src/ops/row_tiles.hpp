@@ -126,7 +126,8 @@ inline bool whole_vectors(const TensorView& t) {
   if (!t.defined()) return true;
   if (t.dim(-1) % 8 != 0 || !(reinterpret_cast<uintptr_t>(t.data) % 16 == 0)) return false;
   for (int i = 0; i + 1 < t.rank; ++i) {
-    if (t.dim(i) > 1 && t.step(i) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
+    // Also where the extent is 1: a row sliced from a padded matrix must take the layout that it has in the batch.
+    if (t.step(i) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
   }
   return true;
 }

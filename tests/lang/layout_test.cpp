@@ -68,5 +68,14 @@ TEST(RowTiles, TheChoiceCoversTheRowAndFitsTheWave) {
   }
 }
 
+TEST(RowTiles, ASliceOfAPaddedMatrixIsJudgedByThePitchOfItsBatch) {
+  alignas(16) static uint8_t memory[4096];
+  TensorView batch(memory, DType::f16, {4, 128});
+  EXPECT_TRUE(ops::whole_vectors(batch));
+  batch.stride[0] = 132;
+  EXPECT_FALSE(ops::whole_vectors(batch));
+  EXPECT_FALSE(ops::whole_vectors(batch.slice(0, 0, 1)));  // starts on 16 bytes, its batch does not
+}
+
 }  // namespace
 }  // namespace monotile

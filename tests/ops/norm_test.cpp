@@ -115,5 +115,22 @@ TEST_P(NormTest, BatchInvariance) {
   }
 }
 
+// Rows whose pitch is not whole vectors: a slice that happens to start on 16 bytes must not take another layout than its batch.
+TEST_P(NormTest, BatchInvarianceOfSlicesOfAPaddedMatrix) {
+  for (const int64_t cols : {128, 4096, 8192}) {
+    const Placement padded{.padding = {4}};
+    TestTensor x = TestTensor::random(DType::f16, {6, cols}, 9, padded), gamma = TestTensor::random(DType::f16, {cols}, 10), all(DType::f16, {6, cols});
+    run_on<RmsNormArgs>(device(), {&all}, [&](const At& at) { return RmsNormArgs{.y = at(all), .residual = {}, .x = at(x), .gamma = at(gamma), .beta = {}}; }, kPortable);
+    for (const int64_t r : {0, 1, 2, 4}) {
+      TestTensor one(DType::f16, {1, cols});
+      run_on<RmsNormArgs>(device(), {&one}, [&](const At& at) {
+        const TensorView slice = at(x).slice(0, r, r + 1);
+        return RmsNormArgs{.y = at(one), .residual = {}, .x = slice, .gamma = at(gamma), .beta = {}};
+      }, kPortable);
+      for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(one.get(c), all.get(r * cols + c)) << "row " << r << " column " << c << " of " << cols;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace monotile
