@@ -52,31 +52,30 @@ struct RowTile {
   int rows_per_program;
 };
 
+/// Whole waves that hold `vectors` vectors at `per_lane` a lane.
+inline int whole_waves(int64_t vectors, int64_t per_lane, const DeviceInfo& device) {
+  const int64_t lanes = (vectors + per_lane - 1) / per_lane, wave = device.wave;
+  return static_cast<int>((lanes + wave - 1) / wave * wave);
+}
+
 /// Up to 16,384 columns stay in registers: 8 vectors a lane were tried and spill (504 bytes and more at 512 lanes).
 inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
-  const int64_t vectors = (cols + 7) / 8, wave = device.wave;
-  const auto block = [&](uint32_t layout, int64_t vectors_per_lane) {
-    const int64_t lanes = (vectors + vectors_per_lane - 1) / vectors_per_lane;
-    return RowTile{layout, static_cast<int>((lanes + wave - 1) / wave * wave), 1};
-  };
+  const int64_t vectors = (cols + 7) / 8;
   if (vectors <= 16) return {kRows16, 128, 8};
   if (vectors <= 32) return {kRows32, 128, 4};
-  if (vectors <= 256) return block(kBlock1, 1);
-  if (vectors <= 1024) return block(kBlock2, 2);
-  if (vectors <= 2048) return block(kBlock4, 4);
+  if (vectors <= 256) return {kBlock1, whole_waves(vectors, 1, device), 1};
+  if (vectors <= 1024) return {kBlock2, whole_waves(vectors, 2, device), 1};
+  if (vectors <= 2048) return {kBlock4, whole_waves(vectors, 4, device), 1};
   return {kStream, 512, 1};
 }
 
 /// The same for operators that want a row to have its program for itself, of at most `most_threads` lanes. Layouts: kBlock1, kBlock2, kWide.
 inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device, int most_threads) {
   if (device.device.kind == DeviceKind::cpu) return {kBlock1, 1, 1};
-  const int64_t vectors = (cols + 7) / 8, wave = device.wave;
-  const auto lanes = [&](int64_t vectors_per_lane) {
-    return static_cast<int>(((vectors + vectors_per_lane - 1) / vectors_per_lane + wave - 1) / wave * wave);
-  };
-  if (vectors <= 256) return {kBlock1, lanes(1), 1};
-  if (vectors <= 1024) return {kBlock2, lanes(2), 1};
+  const int64_t vectors = (cols + 7) / 8;
+  if (vectors <= 256) return {kBlock1, whole_waves(vectors, 1, device), 1};
+  if (vectors <= 1024) return {kBlock2, whole_waves(vectors, 2, device), 1};
   return {kWide, most_threads, 1};
 }
 
@@ -93,10 +92,10 @@ struct ChunkTile {
 /// counts). Layouts: kRows16, kBlock1, kExact + kBlock1.
 inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1, 1};
-  const int64_t vectors = (cols + 7) / 8, wave = device.wave;
+  const int64_t vectors = (cols + 7) / 8;
   if (vectors <= 16) return {kRows16, 128, 8, 1};
   const int64_t most = rows * vectors <= static_cast<int64_t>(device.units) * 256 ? 64 : 256, chunks = (vectors + most - 1) / most;
-  const int threads = static_cast<int>(((vectors + chunks - 1) / chunks + wave - 1) / wave * wave);
+  const int threads = whole_waves(vectors, chunks, device);
   return {(exact ? kExact : 0) + kBlock1, threads, 1, (vectors + threads - 1) / threads};
 }
 
@@ -104,27 +103,27 @@ inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const D
 inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device) {
   RowTile tile = pick_row_tile(cols, device);
   if (device.device.kind == DeviceKind::cpu) return tile;
+  const int64_t vectors = (cols + 7) / 8;
   if (exact) {
-    // H200, 2026-11-29, fp16 residual norm: 4096 columns 142 us with 512 lanes of one vector, 143 with 256 of two; 8192 columns 73 us with 256 lanes
-    // of four, 80 with 512 of two.
-    const int64_t vectors = cols / 8, wave = device.wave;
+    // H200, 2026-11-29, a cut-down fp16 residual norm (docs/notes/add-rms-norm-h200.md): 4096 columns 142 us with 512 lanes of one vector, 143 with
+    // 256 of two; 8192 columns 73 us with 256 lanes of four, 80 with 512 of two.
     if (tile.layout == kBlock2) {
-      const int64_t per_lane = vectors <= 512 ? 1 : 4;
-      tile = {per_lane == 1 ? kBlock1 : kBlock4, static_cast<int>(((vectors + per_lane - 1) / per_lane + wave - 1) / wave * wave), 1};
+      tile = vectors <= 512 ? RowTile{kBlock1, whole_waves(vectors, 1, device), 1} : RowTile{kBlock4, whole_waves(vectors, 4, device), 1};
     }
     tile.layout += kExact;
   } else if (tile.layout == kRows16) {
     tile = {kRows32, 128, 4};
   } else if (tile.layout == kBlock1 || tile.layout == kBlock4) {
-    const int64_t vectors = (cols + 7) / 8, wave = device.wave;
-    tile = vectors <= 1024 ? RowTile{kBlock2, static_cast<int>(((vectors + 1) / 2 + wave - 1) / wave * wave), 1} : RowTile{kStream, 512, 1};
+    tile = vectors <= 1024 ? RowTile{kBlock2, whole_waves(vectors, 2, device), 1} : RowTile{kStream, 512, 1};
   }
   return tile;
 }
+inline bool vector_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
 /// True if every row of these views is whole 16-byte vectors of 8 elements.
 inline bool whole_vectors(const TensorView& t) {
   if (!t.defined()) return true;
-  if (t.dim(-1) % 8 != 0 || !(reinterpret_cast<uintptr_t>(t.data) % 16 == 0)) return false;
+  if (t.dim(-1) % 8 != 0 || !vector_aligned(t.data)) return false;
   for (int i = 0; i + 1 < t.rank; ++i) {
     // Also where the extent is 1: a row sliced from a padded matrix must take the layout that it has in the batch.
     if (t.step(i) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
@@ -136,8 +135,6 @@ inline int64_t programs_for(const RowTile& tile, int64_t rows) { return (rows + 
 
 /// Rows of about 16 KB in all are what one CPU thread takes at a time.
 inline int64_t cpu_grain(int64_t row_bytes) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_bytes)); }
-
-inline bool vector_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 /// Rows of a rank 1 to 3 tensor whose innermost stride is 1; the two outer dimensions keep their own strides.
 template <class T>

@@ -4,4 +4,5 @@
 #include "monotile/lang/backend/backend.hpp"
 #include "monotile/lang/layout.hpp"
 #include "monotile/lang/reduction.hpp"
+#include "monotile/lang/repeat.hpp"
 #include "monotile/lang/view.hpp"

@@ -93,7 +93,6 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   if (paged) {
     p.block_table = a.block_table.as<const int32_t>();
     p.table_stride = a.block_table.step(0);
-    p.table_pages = static_cast<int32_t>(a.block_table.dim(1));
     p.page_size = static_cast<int32_t>(a.key_cache.dim(2));
     p.pages = static_cast<int32_t>(a.key_cache.dim(0));
   } else {

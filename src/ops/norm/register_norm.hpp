@@ -3,23 +3,18 @@
 
 #include "monotile/kernels/norm/rms_norm.hpp"
 #include "ops/norm/variants.hpp"
+#include "ops/register_kernel.hpp"
 #include "ops/row_tiles.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 using namespace monotile::ops;  // NOLINT
 
-template <class X, class R, uint32_t Layout, bool Residual>
-struct BoundedRmsNorm : kernels::RmsNorm<X, R, row_layout<Layout>, Residual> {
-  static constexpr int max_threads = max_row_threads<row_layout<Layout>>();
-  static constexpr int resident_threads = resident_row_threads<row_layout<Layout>>();
-};
-
 template <class X, class R, bool Residual, uint32_t Layout>
 void register_layout(norm::Types types) {
-  using Params = kernels::RmsNormParams<X, R>;
-  register_kernel(Residual ? "add_rms_norm" : "rms_norm", lang::kTarget, norm::variant(types, Layout),
-                  erase<Params>(&lang::launch<BoundedRmsNorm<X, R, Layout, Residual>, Params>));
+  using L = row_layout<Layout>;
+  register_bounded<kernels::RmsNorm<X, R, L, Residual>, max_row_threads<L>(), resident_row_threads<L>()>(
+      Residual ? "add_rms_norm" : "rms_norm", norm::variant(types, Layout));
 }
 
 template <class X, class R, bool Residual>

@@ -41,6 +41,12 @@ MT_FN KeyRange visible_keys(const P& p, const AttentionWork& w, int64_t row) {
   return {first, last};
 }
 
+/// The row of q and out for row `row` of a program's kv head.
+template <class P>
+MT_FN int64_t query_row(const P& p, const AttentionWork& w, int64_t row) {
+  return (w.first_token + row / p.group) * (static_cast<int64_t>(p.kv_heads) * p.group) + w.kv_head * p.group + row % p.group;
+}
+
 /// The row of the cache that holds `key`, -1 outside [first, end): those slots may hold anything, NaN included, and are never read. Bad table
 /// entries are clamped and reported.
 template <class P>
@@ -86,13 +92,12 @@ struct Attention {
     keys.data += w.kv_head * p.k_head_stride;
     values.data += w.kv_head * p.v_head_stride;
 
-    const auto query_row = [&](int j) {  // rows past the end repeat the last one and are not stored
-      const int64_t row = w.first_row + j < last_row ? w.first_row + j : last_row - 1;
-      return (w.first_token + row / p.group) * (static_cast<int64_t>(p.kv_heads) * p.group) + w.kv_head * p.group + row % p.group;
+    const auto row_of_query = [&](int j) {  // rows past the end repeat the last one and are not stored
+      return query_row(p, w, w.first_row + j < last_row ? w.first_row + j : last_row - 1);
     };
     const float scale = p.scale_log2;
     auto q = repeat<Rows>([&](int j) {
-      return eval(ctx, at, map([=](auto v) { return v * scale; }, load(ctx, p.q, at_rows(at, query_row(j)))));
+      return eval(ctx, at, map([=](auto v) { return v * scale; }, load(ctx, p.q, at_rows(at, row_of_query(j)))));
     });
     auto acc = repeat<Rows>([&](int) { return zeros(ctx, value_at); });
     auto highest = repeat<Rows>([&](int) { return row_fill(at, -kInfinity); });
@@ -129,7 +134,7 @@ struct Attention {
       const auto sum = rows_reduce<Sum>(ctx, map([](auto t, auto s) { return t * s; }, total[j], share));
       const auto result = col_reduce<Sum>(ctx, value_at, eval(ctx, value_at, map([](auto a, auto s) { return a * s; }, acc[j], share)));
       if (w.first_row + j >= last_row) continue;
-      const int64_t row = query_row(j);
+      const int64_t row = row_of_query(j);
       const auto first = first_row_only(value_at);
       if (p.splits > 1) {
         float* slot = p.partial + (row * p.splits + w.split) * (p.dim_v + 2);
@@ -164,8 +169,7 @@ struct MergeSplits {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const AttentionWork w = attention_work(p, ctx.program, 1);
     if (w.first_row >= w.query_rows) return;
-    const int64_t row = (w.first_token + w.first_row / p.group) * (static_cast<int64_t>(p.kv_heads) * p.group) + w.kv_head * p.group +
-                        w.first_row % p.group;
+    const int64_t row = query_row(p, w, w.first_row);
     const auto at = local_rows<L>(ctx, p.dim_v);
     auto acc = zeros(ctx, at);
     auto highest = row_fill(at, -kInfinity);

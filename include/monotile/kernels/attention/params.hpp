@@ -30,7 +30,7 @@ struct AttentionParams {
   int32_t tiles;               ///< query tiles per (sequence, kv head)
   int32_t splits;              ///< of the keys; 1 in the kernel that merges them
   int32_t merge_splits;        ///< what `partial` was laid out for
-  int32_t page_size, pages, table_pages;
+  int32_t page_size, pages;
   int32_t dim_qk, dim_v;
   bool causal;
 

@@ -164,6 +164,17 @@ MT_FN pack<N> sqrt_of(const pack<N>& a) {
 template <int N>
 MT_FN pack<N> recip_sqrt(const pack<N>& a) { return 1.0f / sqrt_of(a); }
 
+/// v * 2^n for whole n from -126 to 128; in two steps, so that 128 works.
+MT_FN float8 times_two_to_the(float8 v, float8 n) {
+  const int8x32 exponent = __builtin_convertvector(n, int8x32);
+  const int8x32 half = exponent >> 1;
+  float8 s1, s2;
+  const int8x32 b1 = (half + 127) << 23, b2 = (exponent - half + 127) << 23;
+  std::memcpy(&s1, &b1, 32);
+  std::memcpy(&s2, &b2, 32);
+  return v * s1 * s2;
+}
+
 /// e^x to about 2 units in the last place; underflows to 0 below -87.3, NaN stays.
 template <int N>
 MT_FN pack<N> fast_exp(const pack<N>& x) {
@@ -181,14 +192,7 @@ MT_FN pack<N> fast_exp(const pack<N>& x) {
     q = q * f + 0.5f;
     q = q * f + 1.0f;
     q = q * f + 1.0f;
-    const int8x32 exponent = __builtin_convertvector(n, int8x32);
-    // in two steps, so that n = 128 works
-    const int8x32 half = exponent >> 1;
-    float8 s1, s2;
-    const int8x32 b1 = (half + 127) << 23, b2 = (exponent - half + 127) << 23;
-    std::memcpy(&s1, &b1, 32);
-    std::memcpy(&s2, &b2, 32);
-    q = q * s1 * s2;
+    q = times_two_to_the(q, n);
     q = v < -87.3365f ? float8{} : q;
     q = v > 88.7228f ? float8{} + kInfinity : q;
     r.part[i] = v != v ? v : q;
@@ -212,14 +216,7 @@ MT_FN pack<N> fast_exp2(const pack<N>& x) {
     q = q * f + 0.2402265092f;
     q = q * f + 0.6931472067f;
     q = q * f + 1.0f;
-    const int8x32 exponent = __builtin_convertvector(n, int8x32);
-    // in two steps, so that n = 128 works
-    const int8x32 half = exponent >> 1;
-    float8 s1, s2;
-    const int8x32 b1 = (half + 127) << 23, b2 = (exponent - half + 127) << 23;
-    std::memcpy(&s1, &b1, 32);
-    std::memcpy(&s2, &b2, 32);
-    q = q * s1 * s2;
+    q = times_two_to_the(q, n);
     q = v < -126.0f ? float8{} : q;
     r.part[i] = v != v ? v : q;
   }

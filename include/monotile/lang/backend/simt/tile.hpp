@@ -118,17 +118,7 @@ MT_FN place<L> at_rows(const place<L>& at, int64_t row) {
 template <class L>
 MT_FN place<L> local_rows(const Context& ctx, int64_t cols) {
   static_assert(L::lanes_per_row != 0, "lane groups");
-  place<L> at;
-  at.width = L::lanes_per_row;
-  for (int l = 0; l < kLanes; ++l) {
-    at.row[l] = ctx.thread(l) / L::lanes_per_row;
-    at.lane[l] = ctx.thread(l) % L::lanes_per_row;
-    at.live[l] = true;
-  }
-  at.first_col = 0;
-  at.cols = cols;
-  at.limit = clipped(cols);
-  return at;
+  return place_of<L>(ctx, 0, ctx.threads, cols);
 }
 template <class L>
 MT_FN int64_t tile_rows(const Context& ctx, const place<L>&) { return ctx.threads / L::lanes_per_row; }
@@ -428,25 +418,6 @@ struct tile_traits<tile<T, L>> {
   static constexpr int level = 2;
   using layout = L;
 };
-/// N values made by f(0) ... f(N - 1).
-template <class T, int N>
-struct repeated {
-  T v[N];
-  MT_FN T& operator[](int i) { return v[i]; }
-  MT_FN const T& operator[](int i) const { return v[i]; }
-};
-template <int N, class F>
-MT_FN auto repeat(F f) {
-  if constexpr (N == 1) {
-    return repeated<decltype(f(0)), 1>{{f(0)}};
-  } else if constexpr (N == 2) {
-    return repeated<decltype(f(0)), 2>{{f(0), f(1)}};
-  } else {
-    static_assert(N == 4, "1, 2 or 4");
-    return repeated<decltype(f(0)), 4>{{f(0), f(1), f(2), f(3)}};
-  }
-}
-
 template <class X, class... Rest>
 struct layout_among {
   using type = typename layout_among<Rest...>::type;
