@@ -359,6 +359,25 @@ typedef struct monotile_sample_args {
   { sizeof(monotile_sample_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_sample(monotile_context* context, const monotile_sample_args* args);
 
+typedef enum monotile_router_score { MONOTILE_ROUTER_SOFTMAX = 0, MONOTILE_ROUTER_SIGMOID = 1 } monotile_router_score;
+typedef struct monotile_moe_router_args {
+  size_t size;
+  const monotile_tensor* weights;
+  const monotile_tensor* experts;
+  const monotile_tensor* logits;
+  const monotile_tensor* bias;   /* optional */
+  const monotile_tensor* status; /* optional */
+  int32_t score;                 /* monotile_router_score */
+  int32_t renormalise;
+  float scale;
+  int32_t groups; /* 1: no groups */
+  int32_t kept_groups;
+  int32_t group_sum; /* 1 or 2 */
+} monotile_moe_router_args;
+#define MONOTILE_MOE_ROUTER_ARGS_INIT \
+  { sizeof(monotile_moe_router_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 1.0f, 1, 1, 1 }
+MONOTILE_API monotile_status monotile_moe_router(monotile_context* context, const monotile_moe_router_args* args);
+
 #ifdef __cplusplus
 }
 #endif

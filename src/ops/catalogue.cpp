@@ -4,6 +4,7 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/kv_cache/kv_cache.hpp"
+#include "ops/moe/moe.hpp"
 #include "ops/norm/norm.hpp"
 #include "ops/rope/rope.hpp"
 #include "ops/sampling/sampling.hpp"
@@ -16,7 +17,7 @@ const std::vector<OperatorInfo>& operators() {
       ops::rms_norm_operator,         ops::add_rms_norm_operator, ops::rope_operator,   ops::gated_activation_operator,
       ops::softmax_operator,          ops::gemm_operator,         ops::gemv_operator,   ops::attention_prefill_operator,
       ops::attention_decode_operator, ops::kv_append_operator,    ops::argmax_operator, ops::sample_operator,
-      ops::embedding_operator,
+      ops::embedding_operator,        ops::router_operator,
   };
   return list;
 }

@@ -13,6 +13,7 @@
 #include "monotile/ops/embedding.hpp"
 #include "monotile/ops/gemm.hpp"
 #include "monotile/ops/kv_cache.hpp"
+#include "monotile/ops/moe.hpp"
 #include "monotile/ops/norm.hpp"
 #include "monotile/ops/rope.hpp"
 #include "monotile/ops/sampling.hpp"
@@ -499,5 +500,25 @@ monotile_status monotile_sample(monotile_context* context, const monotile_sample
                                           view_of(call, "top_p", a.top_p), view_of(call, "min_p", a.min_p),
                                           view_of(call, "seeds", a.seeds), view_of(call, "positions", a.positions),
                                           view_of(call, "status", a.status)});
+  });
+}
+
+monotile_status monotile_moe_router(monotile_context* context, const monotile_moe_router_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "moe_router";
+    const auto a = read(args, call, "args");
+    ops::RouterArgs r;
+    r.weights = view_of(call, "weights", a.weights);
+    r.experts = view_of(call, "experts", a.experts);
+    r.logits = view_of(call, "logits", a.logits);
+    r.bias = view_of(call, "bias", a.bias);
+    r.status = view_of(call, "status", a.status);
+    r.score = choice(call, "score", a.score, ops::RouterScore::sigmoid);
+    r.renormalise = a.renormalise != 0;
+    r.scale = a.scale;
+    r.groups = a.groups;
+    r.kept_groups = a.kept_groups;
+    r.group_sum = a.group_sum;
+    run_operator(context, r);
   });
 }

@@ -46,6 +46,8 @@ Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
 Argmax = args_type("Argmax", "ids logits status")
 Sample = args_type("Sample", "ids logits temperature top_k top_p min_p seeds positions status")
 
+Router = args_type("Router", "weights experts logits bias status",
+                   [("score", i32), ("renormalise", i32), ("scale", f32), ("groups", i32), ("kept_groups", i32), ("group_sum", i32)])
 
 class RopeTable(C.Structure):
     _fields_ = [("size", C.c_size_t), ("cos", C.POINTER(f32)), ("sin", C.POINTER(f32)), ("max_position", i64), ("rotary_dim", i32),
@@ -247,6 +249,17 @@ class Operators(unittest.TestCase):
         self.assertTrue(0 <= draws[0][0] < 9)
         second = logits.list()[9:]
         self.assertEqual(draws[0][1], second.index(max(second)))
+
+    def test_moe_router(self):
+        logits = self.array([0.0, 1.0, 3.0, 2.0, NAN, 1.0, 1.0, 1.0], [2, 4])
+        weights, experts, status = self.output(2, 2), self.output(2, 2, dtype=I32), self.output(2, dtype=I32)
+        self.ok("moe_router", Router, weights=weights, experts=experts, logits=logits, status=status, renormalise=1, scale=2.0, groups=1,
+                kept_groups=1, group_sum=1)
+        self.assertEqual(experts.list(), [2, 3, 0, 1])
+        self.assertEqual(status.list(), [0, 3])
+        e = math.exp(-1.0)
+        self.close(weights.list(), [2 / (1 + e), 2 * e / (1 + e), 1.0, 1.0])
+        self.refused(INVALID, ["moe_router", "group_sum"], "moe_router", Router, weights=weights, experts=experts, logits=logits, groups=1)
 
     def test_refused_calls_name_operator_and_argument(self):
         x, gamma, y = self.uniform(2, 4), self.uniform(5), self.output(2, 4)
