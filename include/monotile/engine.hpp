@@ -88,7 +88,7 @@ struct EngineOptions {
   int64_t prefill_chunk = 256;  ///< most tokens of one step
   DType activations =
       DType::none;  ///< residual stream and all between operators: f32 or bf16; none: f32 on host memory, else bf16
-  DType kv = DType::none;  ///< f32, f16, bf16; none: f16
+  DType kv = DType::none;  ///< f32, f16, bf16; with bf16 activations bf16 only; none: bf16 with those, else f16
   std::optional<ops::ProductCast>
       cast;  ///< of products with quantised weights; absent: int8_block on the CPU (faster), else none
   TierPolicy tier = default_tier();

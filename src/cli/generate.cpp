@@ -317,7 +317,7 @@ void add_engine_flags(CLI::App& command, Options& options) {
       .add_option("--residual", options.residual, "Activations: f32 or bf16 (default: f32 on the CPU,\nbf16 on GPUs)")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->type_name("TYPE");
-  command.add_option("--kv", options.kv, "Key/value cache: f16 (default), f32 or bf16")
+  command.add_option("--kv", options.kv, "Key/value cache: f32, f16 or bf16; with bf16\nactivations bf16 only (default: bf16 there, else f16)")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}))
       ->type_name("TYPE");
   command

@@ -43,8 +43,11 @@ EngineOptions with_defaults(EngineOptions options, const Model& model) {
   if (options.activations == DType::none) options.activations = device.host_memory() ? DType::f32 : DType::bf16;
   if (options.activations != DType::f32 && options.activations != DType::bf16)
     refuse("activations", dtype_info(options.activations).name, "f32, bf16");
-  if (options.kv == DType::none) options.kv = DType::f16;
-  if (!is_float(options.kv)) refuse("kv", dtype_info(options.kv).name, "f32, f16, bf16");
+  // Attention takes 16-bit queries with keys of their own type only; fp32 ones take any.
+  const bool bf16 = options.activations == DType::bf16;
+  if (options.kv == DType::none) options.kv = bf16 ? DType::bf16 : DType::f16;
+  if (!is_float(options.kv) || (bf16 && options.kv != DType::bf16))
+    refuse("kv", dtype_info(options.kv).name, bf16 ? "bf16 (the activations are bf16)" : "f32, f16, bf16");
   if (!options.cast)
     options.cast = device.kind == DeviceKind::cpu ? ops::ProductCast::int8_block : ops::ProductCast::none;
   return options;

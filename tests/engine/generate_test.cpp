@@ -138,11 +138,15 @@ TEST(SmallGolden, Int8Activations) {
 }
 
 /// The bf16 stream rounds to 8 bits of mantissa after every operator.
+EngineOptions bf16_stream() {
+  EngineOptions options = exact();
+  options.activations = options.kv = DType::bf16;
+  return options;
+}
+
 TEST(SmallGolden, Bf16Residual) {
   for (const char* architecture : {"llama", "gemma3"}) {
-    EngineOptions options = exact();
-    options.activations = DType::bf16;
-    check_small_models(architecture, Device{}, options, {.logits = 6e-2, .greedy = false});
+    check_small_models(architecture, Device{}, bf16_stream(), {.logits = 6e-2, .greedy = false});
   }
 }
 
@@ -156,10 +160,8 @@ TEST(SmallGolden, Cuda) {
 
 TEST(SmallGolden, CudaBf16Residual) {
   if (!device_present(kCuda)) GTEST_SKIP() << "no cuda:0";
-  EngineOptions options = exact();
-  options.activations = DType::bf16;
   for (const char* architecture : {"llama", "gemma3"}) {
-    check_small_models(architecture, kCuda, options, {.logits = 6e-2, .greedy = false});
+    check_small_models(architecture, kCuda, bf16_stream(), {.logits = 6e-2, .greedy = false});
   }
 }
 

@@ -145,7 +145,7 @@ TEST_F(ModelGolden, Bf16ResidualError) {
   const Model model = Model::load(path_);
   const auto logits_with = [&](DType activations, const Json& entry) {
     EngineOptions options = golden::exact_options(kContext);
-    options.activations = activations;
+    options.activations = options.kv = activations;
     Engine engine(model, options);
     Session session(engine);
     session.prefill(entry.at("prompt_ids").get<std::vector<int32_t>>());

@@ -7,6 +7,8 @@
 namespace monotile::ops {
 namespace {
 
+constexpr size_t kOwnScratch = 1024;  ///< kept for what the language itself puts there
+
 struct Tile : RowTile {
   size_t scratch_bytes = 0;  ///< where the row is staged
 };
@@ -19,7 +21,7 @@ Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   if (tile.layout % kExact != kStream || device.device.kind == DeviceKind::cpu) return tile;
   const int64_t chunk = tile.threads * row_layout<kStream>::elements;
   const size_t staged = static_cast<size_t>((cols + chunk - 1) / chunk * chunk * dtype_info(a.x.dtype).block_bytes);
-  if (staged <= std::min<size_t>(device.shared_bytes, 200 * 1024)) {
+  if (staged + kOwnScratch <= device.shared_bytes) {
     tile.scratch_bytes = staged;
   } else {
     tile.layout = (exact ? kExact : 0) + kWide;

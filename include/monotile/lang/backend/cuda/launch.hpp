@@ -3,6 +3,9 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
+#include <string>
+
 #include "monotile/lang/backend/cuda/primitives.hpp"
 #include "runtime/kernels.hpp"
 
@@ -34,21 +37,55 @@ __global__ void __launch_bounds__(max_threads_of<K>(), min_blocks_of<K>()) entry
   K::run(ctx, p);
 }
 
+inline void check_launch(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw Error(ErrorCode::device_error, std::string("cuda: ") + what + cudaGetErrorString(status));
+}
+
+/// The stream's device is the current one of this thread while this lives; the caller's own choice comes back after.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    if (cudaGetDevice(&before_) == cudaSuccess && before_ == device) before_ = -1;
+    else check_launch(cudaSetDevice(device), "cannot select the stream's device: ");
+  }
+  ~OnDevice() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
+/// Kernels may use 48 KB of shared memory unasked; more must be allowed once per kernel and device.
+inline void allow_scratch(const void* kernel, std::atomic<uint64_t>& allowed, int device) {
+  const uint64_t bit = uint64_t{1} << device;
+  if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return;
+  int most = 0;
+  cudaFuncAttributes attributes{};
+  check_launch(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit: ");
+  check_launch(cudaFuncGetAttributes(&attributes, kernel), "kernel attributes: ");
+  check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - static_cast<int>(attributes.sharedSizeBytes)),
+               "shared memory limit: ");
+  allowed.fetch_or(bit, std::memory_order_relaxed);
+}
 
 template <class K, class Params>
 void launch(Stream& stream, const Grid& grid, const Params& params) {
   if (grid.programs == 0) return;
+  const int device = stream.device().index;
+  const OnDevice selected(device);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid.programs));
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.dynamicSmemBytes = grid.scratch_bytes;
   config.stream = static_cast<cudaStream_t>(stream.native());
-  if (grid.scratch_bytes > 48 * 1024) {
-    static const cudaError_t raised = cudaFuncSetAttribute(entry<K, Params>, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024);
-    if (raised != cudaSuccess) throw Error(ErrorCode::device_error, std::string("cuda: shared memory limit: ") + cudaGetErrorString(raised));
+  if (grid.scratch_bytes > 47 * 1024) {  // the slots count, too
+    static std::atomic<uint64_t> allowed{0};
+    allow_scratch(reinterpret_cast<const void*>(&entry<K, Params>), allowed, device);
   }
-  const cudaError_t status = cudaLaunchKernelEx(&config, entry<K, Params>, params);
-  if (status != cudaSuccess) throw Error(ErrorCode::device_error, std::string("cuda: launch failed: ") + cudaGetErrorString(status));
+  check_launch(cudaLaunchKernelEx(&config, entry<K, Params>, params), "launch failed: ");
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
