@@ -1,9 +1,12 @@
 // Fibres of the emulator: each wave of a program has a stack of its own; a barrier hands over to the next wave that can run.
 
 #include "monotile/lang/backend/emulated/fibre.hpp"
+#include "monotile/lang/backend/emulated/shared_memory.hpp"
 
 #include <ucontext.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -123,6 +126,28 @@ void run_waves(int waves, const std::function<void(int, void*)>& body) {
   if (s.failure) std::rethrow_exception(s.failure);
   if (stuck) throw Error(ErrorCode::internal, "emulated: some waves of a program wait at a barrier that others never reach");
 }
+
+namespace {
+std::atomic<uint64_t> shared_passes{0}, shared_needed{0};
+}
+
+void count_shared_access(const unsigned char* const* addresses, int lanes, int bytes) {
+  // A bank serves one word of four bytes per pass; lanes that want the same word share it.
+  constexpr int kBanks = 32, kMostWords = 64 * 4;
+  uintptr_t words[kMostWords];
+  int count = 0;
+  for (int l = 0; l < lanes; ++l) {
+    for (int w = 0; w < bytes / 4; ++w) words[count++] = reinterpret_cast<uintptr_t>(addresses[l]) / 4 + static_cast<uintptr_t>(w);
+  }
+  std::sort(words, words + count);
+  const int distinct = static_cast<int>(std::unique(words, words + count) - words);
+  int load[kBanks] = {};
+  for (int i = 0; i < distinct; ++i) ++load[words[i] % kBanks];
+  shared_passes += static_cast<uint64_t>(*std::max_element(load, load + kBanks));
+  shared_needed += static_cast<uint64_t>((distinct + kBanks - 1) / kBanks);
+}
+
+SharedAccesses take_shared_accesses() { return {shared_passes.exchange(0), shared_needed.exchange(0)}; }
 
 void fail_misaligned(const void* p) {
   std::fprintf(stderr, "emulated: a 16-byte access at %p, which is not a multiple of 16\n", p);

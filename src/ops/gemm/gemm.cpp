@@ -15,6 +15,7 @@ constexpr const char* op = GemmArgs::op_name;
 
 constexpr const Implementation<GemmArgs>* kImplementations[] = {
     &gemm_portable,
+    &gemm_tiles,
     &gemm_reference,
 };
 

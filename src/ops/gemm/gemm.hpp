@@ -4,7 +4,7 @@
 
 namespace monotile::ops {
 
-extern const Implementation<GemmArgs> gemm_reference, gemm_portable;
+extern const Implementation<GemmArgs> gemm_reference, gemm_portable, gemm_tiles;
 /// The oracle; host memory only, arguments checked.
 void gemm_reference_run(const GemmArgs& args);
 

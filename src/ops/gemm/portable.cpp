@@ -1,6 +1,7 @@
 // Products, portable tier: how activations are cast, how many rows a program takes, and the launches.
 
 #include <algorithm>
+#include <cmath>
 
 #include "monotile/kernels/gemm/params.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -55,7 +56,17 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
-double cost(const GemmArgs&, const DeviceInfo&) { return 1.0; }
+/// Microseconds, roughly. On GPUs weights are streamed once per `rows` rows of a (at 3 TB/s), and every product is one
+/// multiplication of a lane (128 per clock and multiprocessor, a quarter of which was reached).
+double cost(const GemmArgs& args, const DeviceInfo& device) {
+  if (is_cpu(device)) return 1.0;
+  const double m = static_cast<double>(args.c.dim(0)), n = static_cast<double>(args.c.dim(1)),
+               k = static_cast<double>(args.a.dim(1));
+  const DTypeInfo b = dtype_info(args.b.dtype);
+  const double stream_us = n * k * b.block_bytes / b.block_elements * 1e6 / 3e12,
+               product_us = m * n * k / (device.units * 128 * 1500.0 / 4);
+  return 3.0 + std::max(stream_us * std::ceil(m / rows_of_a(args, device)), product_us);
+}
 
 /// config: activations, rows of a per program, entry of the cast kernel, lanes per program.
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {

@@ -1,0 +1,22 @@
+#pragma once
+// What the kernel of matrix tiles is given: filled by the host, passed by value.
+
+#include "monotile/lang/matrix_view.hpp"
+
+namespace monotile::kernels {
+
+/// What follows a product in the library's own instantiations: c = scale * a b^T + bias + residual.
+struct AffineEpilogue {
+  float scale = 1.0f;
+  lang::any_vector bias;       ///< [n]; bias.data may be null
+  lang::matrix_view residual;  ///< like c; residual.data may be null
+};
+
+template <class Epilogue>
+struct GemmTilesParams {
+  lang::matrix_view a, b, c;  ///< [m, k], [n, k], [m, n]
+  lang::tile_space tiles;
+  Epilogue epilogue;
+};
+
+}  // namespace monotile::kernels

@@ -1,0 +1,98 @@
+#pragma once
+// Words on accumulators, the same for every matrix path. They stand on the path's `each_vector`, which gives the
+// elements that a lane holds, a few neighbours of a row at a time, and on its `promote` and `rounding`.
+
+#include "monotile/lang/tile_config.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+/// f(a value of the element type `dtype`): fp32 or the storage type of the operands.
+template <class Ctx, class F>
+MT_FN void with_element_type(Ctx&, DType dtype, F f) {
+  if (dtype == DType::f32) {
+    f(float{});
+  } else {
+    f(typename Ctx::storage{});
+  }
+}
+
+/// acc = f(acc), element by element.
+template <class Ctx, class Acc, class F>
+MT_FN void map_cells(Ctx& cx, Acc& acc, const tile_coord& t, F f) {
+  each_vector(cx, acc, t, [&](auto& v, int, int) {
+    MT_UNROLL
+    for (float& x : v) x = f(x);
+  });
+}
+/// acc = f(acc, batch, row, column), for elements that exist.
+template <class Ctx, class Acc, class F>
+MT_FN void map_cells_at(Ctx& cx, Acc& acc, const tile_coord& t, F f) {
+  each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+    MT_UNROLL
+    for (float& x : v) {
+      if (row < cx.space.rows && col < cx.space.cols) x = f(x, t.batch, row, col);
+      ++col;
+    }
+  });
+}
+/// acc += columns[column].
+template <class Ctx, class Acc>
+MT_FN void add_columns(Ctx& cx, Acc& acc, const tile_coord& t, const any_vector& columns) {
+  with_element_type(cx, columns.dtype, [&](auto type) {
+    const auto* data = static_cast<const decltype(type)*>(columns.data);
+    each_vector(cx, acc, t, [&](auto& v, int, int col) {
+      MT_UNROLL
+      for (float& x : v) {
+        if (col < cx.space.cols) x += promote(data[col]);
+        ++col;
+      }
+    });
+  });
+}
+/// acc += cells[row, column] of the same matrix of the batch.
+template <class Ctx, class Acc>
+MT_FN void add_cells(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& cells) {
+  with_element_type(cx, cells.dtype, [&](auto type) {
+    const auto* data = static_cast<const decltype(type)*>(cells.data) + t.batch * cells.batch_stride;
+    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+      if (row >= cx.space.rows) return;
+      const auto* from = data + row * cells.stride + col;
+      MT_UNROLL
+      for (float& x : v) {
+        if (col < cx.space.cols) x += promote(*from);
+        ++col, ++from;
+      }
+    });
+  });
+}
+
+template <class T, int N>
+struct alignas(N * sizeof(T)) packed {
+  T v[N];
+};
+/// Rounds to the type of c and stores from registers, whatever the alignment.
+template <class Ctx, class Acc>
+MT_FN void store_from_registers(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
+  with_element_type(cx, c.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* data = static_cast<T*>(c.data) + t.batch * c.batch_stride;
+    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+      constexpr int kVector = sizeof(v) / sizeof(float);
+      if (row >= c.rows) return;
+      T* to = data + row * c.stride + col;
+      if (c.vectors && col + kVector <= c.cols) {
+        packed<T, kVector> out;
+        MT_UNROLL
+        for (int e = 0; e < kVector; ++e) out.v[e] = rounding<T>::apply(v[e]);
+        *reinterpret_cast<packed<T, kVector>*>(to) = out;
+      } else {
+        MT_UNROLL
+        for (int e = 0; e < kVector; ++e) {
+          if (col + e < c.cols) to[e] = rounding<T>::apply(v[e]);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -1,0 +1,130 @@
+#pragma once
+// Hopper's copy engine (TMA), its barriers and warpgroup instructions, one line of PTX each. sm_90a only.
+
+#include "monotile/lang/backend/cuda/mma.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
+
+// --- barriers in shared memory that count arrivals and bytes
+// ----------------------------------------------------------
+MT_DEVICE void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+MT_DEVICE void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+MT_DEVICE void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Without `.release.cluster`: only the copy engine touches what this hands over, and the fence costs a third of the
+/// speed (H200, 2026-11-29).
+MT_DEVICE void barrier_arrive_remote(uint32_t barrier, uint32_t program) {
+  asm volatile(
+      "{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [r];\n}" ::"r"(
+          barrier),
+      "r"(program)
+      : "memory");
+}
+MT_DEVICE void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nL: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra L;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+MT_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/// What was written to shared memory becomes visible to the copy engine.
+MT_DEVICE void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+MT_DEVICE void named_barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+MT_DEVICE void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+MT_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+MT_DEVICE uint32_t cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+template <int Registers>
+MT_DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+MT_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+MT_DEVICE bool elect_one() {
+  uint32_t elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+  return elected != 0;
+}
+
+// --- copies
+// ------------------------------------------------------------------------------------------------------------
+MT_DEVICE void prefetch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+MT_DEVICE void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+/// Into the same place of all programs of the cluster named by the bits of `mask`, on the same barrier of each.
+MT_DEVICE void copy_box_multicast(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, uint16_t mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, "
+      "%4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask)
+      : "memory");
+}
+MT_DEVICE void store_box(const void* map, uint32_t from, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+MT_DEVICE void close_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Waits until at most `Open` groups of stores still read shared memory.
+template <int Open>
+MT_DEVICE void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Open) : "memory");
+}
+MT_DEVICE void stmatrix4(uint32_t row, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(r0), "r"(r1), "r"(r2),
+               "r"(r3)
+               : "memory");
+}
+template <class T>
+MT_DEVICE uint32_t pack(float low, float high) {
+  uint32_t word;
+  if constexpr (__is_same(T, bfloat16_t)) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  }
+  return word;
+}
+
+// --- products of a warpgroup
+// ------------------------------------------------------------------------------------------
+MT_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+MT_DEVICE void products_close() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Open>
+MT_DEVICE void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Open) : "memory");
+}
+/// The compiler may not move uses of d above this point.
+template <int N>
+MT_DEVICE void pin(float (&d)[N]) {
+  MT_UNROLL
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+/// What the matrix unit is told about an operand in 128-byte swizzle: where it starts, and the bytes between groups
+/// of eight rows (1024) and between panels (read for operands that are stored along m or n only).
+MT_DEVICE uint64_t operand_at(uint32_t address, uint32_t panel_bytes = 16, uint32_t group_bytes = 1024) {
+  return static_cast<uint64_t>(1u << 30 | group_bytes >> 4) << 32 | (panel_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
+}
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper

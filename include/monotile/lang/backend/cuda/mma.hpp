@@ -1,0 +1,61 @@
+#pragma once
+// mma.sync, ldmatrix and cp.async: the matrix instructions that every NVIDIA GPU since sm_80 has.
+
+#include "monotile/lang/backend/cuda/primitives.hpp"
+#include "monotile/lang/backend/simt/ldmatrix.hpp"
+
+#define MT_DEVICE __device__ __forceinline__
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+MT_DEVICE uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+struct ldmatrix {
+  static MT_DEVICE void read4(uint32_t (&r)[4][1], const unsigned char* const (&row)[1]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
+                 : "r"(shared_address(row[0]))
+                 : "memory");
+  }
+};
+
+/// Copies of 16 bytes under way, in groups.
+struct copy_queue {
+  /// The first `bytes` bytes (0 to 16), zeros for the rest.
+  MT_DEVICE void add(void* to, const void* from, int bytes, int) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+  }
+  MT_DEVICE void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  /// Waits until at most `Open` groups are under way.
+  template <int Open>
+  MT_DEVICE void wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(Open) : "memory");
+  }
+};
+
+#define MT_MMA_SYNC(types)                                         \
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." types               \
+      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "        \
+      "{%0, %1, %2, %3};"                                          \
+      : "+f"(d[0][0]), "+f"(d[1][0]), "+f"(d[2][0]), "+f"(d[3][0]) \
+      : "r"(a[0][0]), "r"(a[1][0]), "r"(a[2][0]), "r"(a[3][0]), "r"(b[0][0]), "r"(b[1][0]))
+
+struct matrix_unit : ldmatrix_loads<ldmatrix> {
+  /// d += a b^T for one instruction.
+  template <class T>
+  static MT_DEVICE void multiply(float (&d)[4][1], const uint32_t (&a)[4][1], const uint32_t (&b)[2][1]);
+};
+template <>
+MT_DEVICE void matrix_unit::multiply<bfloat16_t>(float (&d)[4][1], const uint32_t (&a)[4][1],
+                                                 const uint32_t (&b)[2][1]) {
+  MT_MMA_SYNC("bf16.bf16");
+}
+template <>
+MT_DEVICE void matrix_unit::multiply<half_t>(float (&d)[4][1], const uint32_t (&a)[4][1], const uint32_t (&b)[2][1]) {
+  MT_MMA_SYNC("f16.f16");
+}
+#undef MT_MMA_SYNC
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -1,0 +1,278 @@
+#pragma once
+// Hopper: a persistent grid in which one warpgroup keeps the copy engine busy and two multiply, handing stages over
+// by barriers. The kernel's three callbacks are all that it sees of this. sm_90a only.
+
+#include "monotile/lang/backend/cuda/wgmma.hpp"
+#include "monotile/lang/backend/simt/ring.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+/// What follows from a configuration.
+template <class Cfg>
+struct warpgroup_traits {
+  static constexpr int consumers = 2, threads = 128 * (1 + consumers);
+  static constexpr bool turns = Cfg::kind == schedule::pingpong;
+  static constexpr int parts = turns ? 1 : consumers;  ///< warpgroups that share a tile
+  /// Registers per lane: 168 at launch; the copying warpgroup gives most of its own away. 24 were tried and spill.
+  static constexpr int producer_registers = 40, consumer_registers = 232;
+  static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
+  static constexpr int result_bytes = consumers * 4 * result_slots * slot_bytes;
+  static_assert(Cfg::bm / parts % 64 == 0, "a warpgroup multiplies 64 rows at a time");
+};
+
+template <class Cfg, class Stage>
+struct alignas(1024) warpgroup_memory {
+  Stage stage[Cfg::stages];
+  unsigned char result[warpgroup_traits<Cfg>::result_bytes];
+  alignas(8) uint64_t full[Cfg::stages];
+  uint64_t empty[Cfg::stages];
+};
+
+/// The copying warpgroup's view of a stage.
+template <class Cfg>
+struct copy_context {
+  const tile_space& space;
+  uint32_t full;  ///< barrier of the stage that is being filled
+  uint32_t rank;  ///< of this program in its cluster
+};
+/// A multiplying warpgroup's view.
+template <class Cfg, class T>
+struct product_context {
+  using storage = T;
+  const tile_space& space;
+  int part;         ///< which rows of the tile are this warpgroup's
+  int thread;       ///< in the warpgroup
+  uint32_t result;  ///< shared address of this warp's slots
+};
+
+/// The rows of the tile that are one warpgroup's.
+template <class Cfg>
+struct warpgroup_acc {
+  static constexpr int rows = Cfg::bm / warpgroup_traits<Cfg>::parts, slabs = rows / 64;
+  using atom = wgmma_m64<Cfg::bn>;
+  float d[slabs][atom::c_elements];
+  int keep;  ///< 0 until the first product of a tile, which overwrites: no pass that clears
+};
+
+template <class Cfg, class T, class F>
+MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<Cfg>& acc, const tile_coord& t, F f) {
+  using Acc = warpgroup_acc<Cfg>;
+  using Atom = typename Acc::atom;
+  constexpr int kBatch = 8;
+  MT_UNROLL
+  for (int s = 0; s < Acc::slabs; ++s) {
+    MT_UNROLL
+    for (int first = 0; first < Atom::c_elements; first += kBatch) {
+      // Registers are full of sums: nothing that a batch computes or loads may be kept for the next one.
+      int row = t.m + cx.part * Acc::rows + s * 64, col = t.n;
+      asm volatile("" : "+r"(row), "+r"(col)::"memory");
+      MT_UNROLL
+      for (int e = first; e < first + kBatch; e += 2) {
+        const coordinate at = Atom::c(cx.thread, e);
+        float v[2] = {acc.d[s][e], acc.d[s][e + 1]};
+        f(v, row + at.row, col + at.col);
+        acc.d[s][e] = v[0], acc.d[s][e + 1] = v[1];
+      }
+    }
+  }
+}
+
+/// What depends on n alone is the same for the programs of a cluster, which lie above each other: each copies a share
+/// of it into all of them.
+template <class Cfg, class T, int R, int C, along A>
+MT_DEVICE void copy_async(copy_context<Cfg>& cx, smem_tile<T, R, C, A>& to, const matrix_view& from, int batch, int row,
+                          int col) {
+  using Tile = smem_tile<T, R, C, A>;
+  static_assert(Tile::row_bytes == 128, "the copy engine and the matrix unit agree on 128-byte panels");
+  hopper::barrier_expect(cx.full, Tile::bytes);
+  MT_UNROLL
+  for (int p = 0; p < Tile::panels; ++p) {
+    const uint32_t panel = shared_address(to.data) + p * Tile::panel_bytes;
+    if constexpr (Cfg::cluster > 1 && A == along::n) {
+      constexpr int kShare = R / Cfg::cluster;
+      const int first = static_cast<int>(cx.rank) * kShare;
+      hopper::copy_box_multicast(panel + first * 128, from.map, cx.full, col + p * Tile::panel_cols, row + first, batch,
+                                 static_cast<uint16_t>((1 << Cfg::cluster) - 1));
+    } else {
+      hopper::copy_box(panel, from.map, cx.full, col + p * Tile::panel_cols, row, batch);
+    }
+  }
+}
+
+/// acc += a b^T: only issued, the main loop waits one step behind.
+template <class Cfg, class T, int M, int N, int K, along A1, along A2>
+MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Cfg>& acc, const smem_tile<T, M, K, A1>& a,
+                   const smem_tile<T, N, K, A2>& b) {
+  using Acc = warpgroup_acc<Cfg>;
+  constexpr int kStep = 32;  // bytes of k per instruction
+  const uint64_t from_a = hopper::operand_at(shared_address(a.data) + cx.part * Acc::rows * 128),
+                 from_b = hopper::operand_at(shared_address(b.data));
+  hopper::products_begin();
+  MT_UNROLL
+  for (int k = 0; k < K * static_cast<int>(sizeof(T)) / kStep; ++k) {
+    const int panel = k / 4, within = k % 4 * kStep;
+    MT_UNROLL
+    for (int s = 0; s < Acc::slabs; ++s) {
+      hopper::warpgroup_product<T, N>::issue(acc.d[s], from_a + (panel * M * 128 + s * 64 * 128 + within) / 16,
+                                             from_b + (panel * N * 128 + within) / 16, acc.keep | k);
+    }
+  }
+  hopper::products_close();
+  acc.keep = 1;
+}
+
+/// Blocks of 16 x 64 go to a slot of the warp and from there by the copy engine, which leaves out what does not
+/// exist.
+template <class Cfg, class T>
+MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t,
+                           warpgroup_acc<Cfg>& acc) {
+  using Acc = warpgroup_acc<Cfg>;
+  constexpr int kSlots = warpgroup_traits<Cfg>::result_slots, kBlocks = Cfg::bn / 64;
+  const int warp = cx.thread / 32, lane = cx.thread % 32, row = lane % 16, half = lane / 16;
+  const int first_row = t.m + cx.part * Acc::rows + warp * 16;
+  MT_UNROLL
+  for (int s = 0; s < Acc::slabs; ++s) {
+    MT_UNROLL
+    for (int b = 0; b < kBlocks; ++b) {
+      const uint32_t slot = cx.result + (s * kBlocks + b) % kSlots * warpgroup_traits<Cfg>::slot_bytes;
+      if (lane == 0) hopper::wait_stores_read<kSlots - 1>();
+      __syncwarp();
+      MT_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const float* d = &acc.d[s][b * 32 + j * 8];
+        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), hopper::pack<T>(d[0], d[1]),
+                          hopper::pack<T>(d[2], d[3]), hopper::pack<T>(d[4], d[5]), hopper::pack<T>(d[6], d[7]));
+      }
+      hopper::fence_for_copies();
+      __syncwarp();
+      if (lane == 0) {
+        hopper::store_box(c.map, slot, t.n + b * 64, first_row + s * 64, t.batch);
+        hopper::close_stores();
+      }
+    }
+  }
+}
+template <class Cfg, class T>
+MT_DEVICE void store(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, warpgroup_acc<Cfg>& acc) {
+  if (c.vectors && c.dtype != DType::f32) {
+    store_boxes(cx, c, t, acc);
+  } else {
+    store_from_registers(cx, c, t, acc);
+  }
+}
+
+/// A place in the ring of stages, and how often it went round.
+template <int Stages>
+struct ring_cursor {
+  int at = 0;
+  uint32_t phase = 0;
+  MT_DEVICE void next() {
+    if (++at == Stages) {
+      at = 0;
+      phase ^= 1;
+    }
+  }
+  MT_DEVICE void skip(int n) {
+    n += at;
+    phase ^= n / Stages & 1;
+    at = n % Stages;
+  }
+};
+
+template <class Cfg, class Stage, class Load, class Compute, class Finish>
+MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
+  using Traits = warpgroup_traits<Cfg>;
+  using Acc = warpgroup_acc<Cfg>;
+  auto& memory = *reinterpret_cast<warpgroup_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
+                                                                  ~uintptr_t{1023});
+  const int thread = static_cast<int>(threadIdx.x), warpgroup = __shfl_sync(~0u, thread / 128, 0),
+            warp = __shfl_sync(~0u, thread / 32, 0), lane = thread % 32;
+  const uint32_t rank = Cfg::cluster > 1 ? hopper::cluster_rank() : 0;
+  const uint32_t full = shared_address(memory.full), empty = shared_address(memory.empty);
+  if (thread == 0) {
+    for (int s = 0; s < Cfg::stages; ++s) {
+      hopper::barrier_init(full + 8 * s, 1);
+      hopper::barrier_init(empty + 8 * s, Traits::parts * 4 * Cfg::cluster);  // one arrival per multiplying warp
+    }
+    hopper::fence_barrier_init();
+  }
+  if constexpr (Cfg::cluster > 1) {
+    hopper::cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  const int total = tile_count<Cfg>(space), first = static_cast<int>(blockIdx.x) / Cfg::cluster,
+            stride = static_cast<int>(gridDim.x) / Cfg::cluster;
+
+  if (warpgroup == 0) {
+    hopper::give_registers<Traits::producer_registers>();
+    if (warp == 0 && hopper::elect_one()) {
+      ring_cursor<Cfg::stages> cursor;
+      for (int i = first; i < total; i += stride) {
+        const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
+        for (int k = 0; k < space.k; ++k) {
+          hopper::barrier_wait(empty + 8 * cursor.at, cursor.phase ^ 1);
+          copy_context<Cfg> cx{space, full + 8 * cursor.at, rank};
+          load(cx, memory.stage[cursor.at], t, k);
+          hopper::barrier_arrive(cx.full);
+          cursor.next();
+        }
+      }
+    }
+  } else {
+    hopper::take_registers<Traits::consumer_registers>();
+    const int number = warpgroup - 1;
+    constexpr int kWarpSlots = Traits::result_slots * Traits::slot_bytes;
+    product_context<Cfg, typename decltype(Stage::a)::element> cx{
+        space, Traits::parts > 1 ? number : 0, thread % 128, shared_address(memory.result) + (warp - 4) * kWarpSlots};
+    const auto release = [&](int stage) {
+      if constexpr (Cfg::cluster > 1) {
+        if (lane < Cfg::cluster) hopper::barrier_arrive_remote(empty + 8 * stage, lane);
+      } else {
+        if (lane == 0) hopper::barrier_arrive(empty + 8 * stage);
+      }
+    };
+    constexpr int kTurn = 4;  // named barriers 4 and 5: the matrix units are this warpgroup's
+    Acc acc;
+    ring_cursor<Cfg::stages> cursor;
+    int i = first;
+    if constexpr (Traits::turns) {
+      if (number == 1) {
+        i += stride;
+        cursor.skip(space.k);
+        hopper::named_barrier_arrive(kTurn, 256);
+      }
+    }
+    for (; i < total; i += Traits::turns ? 2 * stride : stride) {
+      const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
+      if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
+      acc.keep = 0;
+      int previous = cursor.at;
+      hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
+      compute(cx, acc, memory.stage[cursor.at]);
+      cursor.next();
+#pragma unroll 1
+      for (int k = 1; k < space.k; ++k) {
+        hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
+        compute(cx, acc, memory.stage[cursor.at]);
+        hopper::products_wait<1>();
+        release(previous);
+        previous = cursor.at;
+        cursor.next();
+      }
+      if constexpr (Traits::turns) {
+        hopper::named_barrier_arrive(kTurn + (number ^ 1), 256);
+        cursor.skip(space.k);
+      }
+      hopper::products_wait<0>();
+      MT_UNROLL
+      for (int s = 0; s < Acc::slabs; ++s) hopper::pin(acc.d[s]);
+      release(previous);
+      finish(cx, acc, t);
+    }
+    hopper::wait_stores_read<0>();
+  }
+  if constexpr (Cfg::cluster > 1) hopper::cluster_sync();  // none leaves while others still signal to it
+}
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

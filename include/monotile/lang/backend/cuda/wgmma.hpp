@@ -1,0 +1,63 @@
+#pragma once
+// wgmma.mma_async: a warpgroup adds 64 x N products of two operands in shared memory to its registers. The
+// instruction wants each register by name, so the lists are macros. sm_90a only.
+
+#include "monotile/lang/backend/cuda/async.hpp"
+#include "monotile/lang/fragment.hpp"
+
+// clang-format off
+#define MT_REGISTERS_0 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define MT_REGISTERS_1 \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MT_REGISTERS_2 \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define MT_REGISTERS_3 \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define MT_SUMS_8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define MT_SUMS_32(i) MT_SUMS_8(i), MT_SUMS_8(i + 8), MT_SUMS_8(i + 16), MT_SUMS_8(i + 24)
+// clang-format on
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
+
+/// d = a b^T + (keep ? d : 0), operands described by `operand_at`, 16 elements of k; only issued, see products_wait.
+template <class T, int N>
+struct warpgroup_product;
+
+// Operands after the sums: descriptors of a and b, whether d is kept.
+#define MT_WARPGROUP_PRODUCT(T, types, N, registers, a_at, b_at, keep_at, ...)                                   \
+  template <>                                                                                                    \
+  struct warpgroup_product<T, N> : wgmma_m64<N> {                                                                \
+    static MT_DEVICE void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {                           \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" keep_at                                                  \
+                   ", 0;\n"                                                                                      \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." types " {" registers "}, %" a_at ", %" b_at \
+                   ", p, 1, 1, 0, 0;\n}\n"                                                                       \
+                   : __VA_ARGS__                                                                                 \
+                   : "l"(a), "l"(b), "r"(keep));                                                                 \
+    }                                                                                                            \
+  };
+#define MT_WARPGROUP_PRODUCTS(T, types)                                                                           \
+  MT_WARPGROUP_PRODUCT(T, types, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32(0))                             \
+  MT_WARPGROUP_PRODUCT(T, types, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66", MT_SUMS_32(0),        \
+                       MT_SUMS_32(32))                                                                            \
+  MT_WARPGROUP_PRODUCT(T, types, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2, "96", "97", "98",   \
+                       MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64))                                             \
+  MT_WARPGROUP_PRODUCT(T, types, 256, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3, \
+                       "128", "129", "130", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96))
+MT_WARPGROUP_PRODUCTS(bfloat16_t, "bf16.bf16")
+MT_WARPGROUP_PRODUCTS(half_t, "f16.f16")
+#undef MT_WARPGROUP_PRODUCTS
+#undef MT_WARPGROUP_PRODUCT
+#undef MT_SUMS_32
+#undef MT_SUMS_8
+#undef MT_REGISTERS_0
+#undef MT_REGISTERS_1
+#undef MT_REGISTERS_2
+#undef MT_REGISTERS_3
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper

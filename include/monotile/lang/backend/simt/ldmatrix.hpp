@@ -1,0 +1,39 @@
+#pragma once
+// Fragments of mma_m16n8k16 read with ldmatrix: which lane names which row. `Instruction::read4` is the backend's.
+
+#include "monotile/lang/fragment.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+template <class Instruction>
+struct ldmatrix_loads {
+  using atom = mma_m16n8k16;
+  static constexpr int a_words = 4, b_words = 2, b_at_once = 2;
+
+  template <class Ctx, class Tile>
+  static MT_FN void load_a(Ctx& cx, uint32_t (&a)[4][kLanes], const Tile& tile, int row, int k) {
+    const unsigned char* rows[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      const int lane = cx.lane(l);
+      rows[l] = tile.data + Tile::offset(row + lane % 16, k / 8 + lane / 16);
+    }
+    Instruction::read4(a, rows);
+  }
+  /// Two neighbours along n.
+  template <class Ctx, class Tile>
+  static MT_FN void load_b(Ctx& cx, uint32_t (&b)[2][2][kLanes], const Tile& tile, int row, int k) {
+    const unsigned char* rows[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      const int lane = cx.lane(l);
+      rows[l] = tile.data + Tile::offset(row + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2);
+    }
+    uint32_t words[4][kLanes];
+    Instruction::read4(words, rows);
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int i = 0; i < 4; ++i) b[i / 2][i % 2][l] = words[i][l];
+    }
+  }
+};
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

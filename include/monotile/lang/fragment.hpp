@@ -1,0 +1,110 @@
+#pragma once
+// Fragments: where the operands of a matrix instruction lie in the registers of its lanes. One small struct per
+// instruction; each operand is a layout with `coord(lane, element)`, whose coverage is proved by enumeration
+// (tests/lang/fragment_test.cpp). What executes an instruction is in the backends.
+//
+// Operand a is m x k, b is n x k (its rows are columns of the product), c is m x n.
+
+#include "monotile/lang/layout.hpp"
+
+namespace monotile::lang {
+
+/// Shape, lanes and elements per lane of an instruction's operands.
+template <int Lanes, int M, int N, int K>
+struct instruction {
+  static constexpr int lanes = Lanes, m = M, n = N, k = K;
+  static constexpr int a_elements = M * K / Lanes, b_elements = N * K / Lanes, c_elements = M * N / Lanes;
+};
+
+/// mma.sync m16n8k16 of 16-bit operands (NVIDIA, sm_80 and later): PTX ISA, "Matrix Fragments for mma.m16n8k16".
+struct mma_m16n8k16 : instruction<32, 16, 8, 16> {
+  static constexpr int c_vector = 2;  ///< elements of c that lie side by side in a row
+  static MT_FN constexpr coordinate a(int lane, int e) {
+    return {lane / 4 + e / 2 % 2 * 8, lane % 4 * 2 + e % 2 + e / 4 * 8};
+  }
+  static MT_FN constexpr coordinate b(int lane, int e) { return {lane / 4, lane % 4 * 2 + e % 2 + e / 2 * 8}; }
+  static MT_FN constexpr coordinate c(int lane, int e) { return {lane / 4 + e / 2 * 8, lane % 4 * 2 + e % 2}; }
+};
+
+/// v_mfma_f32_32x32x8 of 16-bit operands (AMD, gfx90a and gfx942): CDNA3 ISA, "Dense matrix multiplication".
+struct mfma_m32n32k8 : instruction<64, 32, 32, 8> {
+  static constexpr int c_vector = 1;
+  static MT_FN constexpr coordinate a(int lane, int e) { return {lane % 32, lane / 32 * 4 + e}; }
+  static MT_FN constexpr coordinate b(int lane, int e) { return a(lane, e); }
+  static MT_FN constexpr coordinate c(int lane, int e) { return {e / 4 * 8 + lane / 32 * 4 + e % 4, lane % 32}; }
+};
+
+/// wgmma.mma_async m64nNkK (NVIDIA, sm_90a), a warpgroup of 128 lanes: both operands are read from shared memory, so
+/// only c is a fragment. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
+template <int N, int K = 16>
+struct wgmma_m64 : instruction<128, 64, N, K> {
+  static constexpr int c_vector = 2;
+  static MT_FN constexpr coordinate c(int lane, int e) {
+    return {lane / 32 * 16 + lane % 32 / 4 + e / 2 % 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2};
+  }
+};
+
+/// The operands as layouts, for `covers_exactly_once`.
+template <class Atom>
+struct fragment_a {
+  static constexpr int elements = Atom::a_elements;
+  static MT_FN constexpr int rows(int) { return Atom::m; }
+  static MT_FN constexpr int cols(int) { return Atom::k; }
+  static MT_FN constexpr coordinate coord(int lane, int e, int) { return Atom::a(lane, e); }
+};
+template <class Atom>
+struct fragment_b {
+  static constexpr int elements = Atom::b_elements;
+  static MT_FN constexpr int rows(int) { return Atom::n; }
+  static MT_FN constexpr int cols(int) { return Atom::k; }
+  static MT_FN constexpr coordinate coord(int lane, int e, int) { return Atom::b(lane, e); }
+};
+template <class Atom>
+struct fragment_c {
+  static constexpr int elements = Atom::c_elements;
+  static MT_FN constexpr int rows(int) { return Atom::m; }
+  static MT_FN constexpr int cols(int) { return Atom::n; }
+  static MT_FN constexpr coordinate coord(int lane, int e, int) { return Atom::c(lane, e); }
+};
+
+/// Where 16-byte chunks of a shared tile lie: rows of `RowBytes` bytes one after the other, the chunks of a row
+/// permuted by its number, so that eight neighbouring rows of one column of chunks lie in eight different groups of
+/// banks. For 128 bytes this is the 128-byte swizzle of NVIDIA's copy engine and matrix instructions, for 64 bytes
+/// its 64-byte one.
+template <int RowBytes>
+struct swizzle {
+  static_assert(RowBytes == 64 || RowBytes == 128, "rows of 64 or 128 bytes");
+  static constexpr int chunks = RowBytes / 16;
+  static MT_FN constexpr int offset(int row, int chunk) {
+    return row * RowBytes + ((chunk ^ (RowBytes == 128 ? row % 8 : row / 2 % 4)) << 4);
+  }
+};
+
+/// True if the swizzle of a tile of `rows` rows gives each chunk a place of its own.
+template <int RowBytes>
+constexpr bool swizzle_is_a_permutation(int rows) {
+  constexpr int kMost = 256 * 8;
+  using S = swizzle<RowBytes>;
+  if (rows * S::chunks > kMost) return false;
+  bool seen[kMost] = {};
+  for (int row = 0; row < rows; ++row) {
+    for (int chunk = 0; chunk < S::chunks; ++chunk) {
+      const int offset = S::offset(row, chunk);
+      if (offset % 16 != 0 || offset < 0 || offset >= rows * RowBytes || seen[offset / 16]) return false;
+      seen[offset / 16] = true;
+    }
+  }
+  return true;
+}
+
+/// Groups of four banks (16 bytes) hit by one column of chunks over eight rows from `row`: 8 means no conflict.
+template <int RowBytes>
+constexpr int bank_groups_hit(int row, int chunk) {
+  unsigned hit = 0;
+  for (int i = 0; i < 8; ++i) hit |= 1u << (swizzle<RowBytes>::offset(row + i, chunk) / 16 % 8);
+  int count = 0;
+  for (; hit != 0; hit &= hit - 1) ++count;
+  return count;
+}
+
+}  // namespace monotile::lang

@@ -1,0 +1,35 @@
+#pragma once
+// How products by tiles are instantiated: shared by gemm_tiles_*.kernels.cpp, several files to keep each compile
+// short.
+
+#include "monotile/kernels/gemm/gemm_tiles.hpp"
+#include "ops/gemm/tile_configs.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+using namespace monotile::ops;  // NOLINT
+
+/// Does this target have what a configuration needs?
+constexpr bool builds(lang::schedule kind) {
+  switch (kind) {
+    case lang::schedule::plain: return !lang::kHasLanes;
+    case lang::schedule::ring: return lang::kHasLanes;
+    default: return lang::kHasWarpgroups;
+  }
+}
+
+template <class T, uint32_t... Configs>
+void register_tiles() {
+  const auto one = []<uint32_t C>() {
+    if constexpr (builds(tiles::config_at<C>::kind)) {
+      using K = kernels::GemmTiles<tiles::config_at<C>, T>;
+      using Params = typename K::Params;
+      register_kernel("gemm.tiles", lang::kTarget, tiles::variant(dtype_of<T>, C),
+                      erase<Params>(&lang::launch_tiles<K, Params>));
+    }
+  };
+  (one.template operator()<Configs>(), ...);
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
