@@ -10,7 +10,8 @@ enum class schedule {
   plain,        ///< one thread: pack, multiply (CPU)
   ring,         ///< all waves copy ahead into a ring of stages and multiply (cp.async, mma.sync; CDNA)
   cooperative,  ///< one warpgroup copies, two share each tile (sm_90a)
-  pingpong      ///< one warpgroup copies, two take turns, each with a tile of its own (sm_90a)
+  pingpong,     ///< one warpgroup copies, two take turns, each with a tile of its own (sm_90a)
+  split         ///< as cooperative, but the programs of a cluster share the steps of one tile (sm_90a)
 };
 
 /// The tile coordinate that an operand depends on: along the other one it is the same for neighbouring tiles.

@@ -16,6 +16,7 @@ enum Config : uint32_t {
   kSquare,
   kSmall,
   kFlat,
+  kSplit,  ///< few tiles, many steps
   kConfigs
 };
 
@@ -37,6 +38,8 @@ template <>
 struct config_at<kSmall> : tile_config<schedule::pingpong, 64, 128, 64, 8, 2, 8> {};
 template <>
 struct config_at<kFlat> : tile_config<schedule::pingpong, 64, 256, 64, 4, 2, 8> {};
+template <>
+struct config_at<kSplit> : tile_config<schedule::split, 128, 128, 64, 6> {};
 
 constexpr uint32_t variant(DType operands, uint32_t config) { return static_cast<uint32_t>(operands) << 8 | config; }
 

@@ -48,6 +48,20 @@ MT_DEVICE uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
+MT_DEVICE uint32_t cluster_size() {
+  uint32_t size;
+  asm volatile("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(size));
+  return size;
+}
+/// A float from the same place in the shared memory of program `program` of the cluster.
+MT_DEVICE float load_remote(uint32_t address, uint32_t program) {
+  float v;
+  asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %1, %2;\nld.shared::cluster.f32 %0, [r];\n}"
+               : "=f"(v)
+               : "r"(address), "r"(program)
+               : "memory");
+  return v;
+}
 template <int Registers>
 MT_DEVICE void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));

@@ -19,6 +19,8 @@ template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   if constexpr (Cfg::kind == schedule::ring) {
     ring_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
+  } else if constexpr (Cfg::kind == schedule::split) {
+    split_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
   } else {
     warpgroup_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
   }
@@ -101,24 +103,29 @@ void launch_tiles(Stream& stream, const Grid& grid, const Params& params) {
   } else {
     Params bound = params;
     K::bind(hopper::map_binder<Cfg>{}, bound);
-    constexpr size_t kBytes = sizeof(warpgroup_memory<Cfg, typename K::Stage>) + 1024;
+    using Stage = typename K::Stage;
+    constexpr bool kSplit = Cfg::kind == schedule::split;
+    constexpr size_t kBytes = (kSplit ? sizeof(split_memory<Cfg, Stage>) : sizeof(warpgroup_memory<Cfg, Stage>)) + 1024;
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
     const int device = stream.device().index;
     const OnDevice selected(device);
     static std::atomic<uint64_t> allowed{0};
     allow_scratch(reinterpret_cast<const void*>(hopper::warpgroup_entry<K, Params>), allowed, device);
+    const int cluster = kSplit ? params.tiles.split : Cfg::cluster;
     int64_t clusters = tile_count<Cfg>(params.tiles);
-    if (grid.programs > 0) clusters = clusters < grid.programs / Cfg::cluster ? clusters : grid.programs / Cfg::cluster;
+    if (!kSplit && grid.programs > 0) {
+      clusters = clusters < grid.programs / cluster ? clusters : grid.programs / cluster;
+    }
     cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(clusters * Cfg::cluster));
+    config.gridDim = dim3(static_cast<unsigned>(clusters * cluster));
     config.blockDim = dim3(warpgroup_traits<Cfg>::threads);
     config.dynamicSmemBytes = kBytes;
     config.stream = static_cast<cudaStream_t>(stream.native());
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {Cfg::cluster, 1, 1};
+    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
     config.attrs = &attribute;
-    config.numAttrs = Cfg::cluster > 1 ? 1 : 0;
+    config.numAttrs = cluster > 1 ? 1 : 0;
     check_launch(cudaLaunchKernelEx(&config, hopper::warpgroup_entry<K, Params>, bound), "launch failed: ");
   }
 }

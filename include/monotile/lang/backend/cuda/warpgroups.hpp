@@ -45,18 +45,20 @@ struct product_context {
   uint32_t result;  ///< shared address of this warp's slots
 };
 
-/// The rows of the tile that are one warpgroup's.
-template <class Cfg>
+/// A warpgroup's share of a tile of sums.
+template <int Rows, int Cols>
 struct warpgroup_acc {
-  static constexpr int rows = Cfg::bm / warpgroup_traits<Cfg>::parts, slabs = rows / 64;
-  using atom = wgmma_m64<Cfg::bn>;
+  static constexpr int rows = Rows, cols = Cols, slabs = Rows / 64;
+  using atom = wgmma_m64<Cols>;
   float d[slabs][atom::c_elements];
   int keep;  ///< 0 until the first product of a tile, which overwrites: no pass that clears
 };
+template <class Cfg>
+using acc_of = warpgroup_acc<Cfg::bm / warpgroup_traits<Cfg>::parts, Cfg::bn>;
 
-template <class Cfg, class T, class F>
-MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<Cfg>& acc, const tile_coord& t, F f) {
-  using Acc = warpgroup_acc<Cfg>;
+template <class Cfg, class T, int R, int C, class F>
+MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C>& acc, const tile_coord& t, F f) {
+  using Acc = warpgroup_acc<R, C>;
   using Atom = typename Acc::atom;
   constexpr int kBatch = 8;
   MT_UNROLL
@@ -100,10 +102,10 @@ MT_DEVICE void copy_async(copy_context<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
 }
 
 /// acc += a b^T: only issued, the main loop waits one step behind.
-template <class Cfg, class T, int M, int N, int K, along A1, along A2>
-MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Cfg>& acc, const smem_tile<T, M, K, A1>& a,
+template <class Cfg, class T, int Rows, int M, int N, int K, along A1, along A2>
+MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N>& acc, const smem_tile<T, M, K, A1>& a,
                    const smem_tile<T, N, K, A2>& b) {
-  using Acc = warpgroup_acc<Cfg>;
+  using Acc = warpgroup_acc<Rows, N>;
   constexpr int kStep = 32;  // bytes of k per instruction
   const uint64_t from_a = hopper::operand_at(shared_address(a.data) + cx.part * Acc::rows * 128),
                  from_b = hopper::operand_at(shared_address(b.data));
@@ -123,11 +125,11 @@ MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Cfg>& acc, const s
 
 /// Blocks of 16 x 64 go to a slot of the warp and from there by the copy engine, which leaves out what does not
 /// exist.
-template <class Cfg, class T>
+template <class Cfg, class T, int R, int C>
 MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t,
-                           warpgroup_acc<Cfg>& acc) {
-  using Acc = warpgroup_acc<Cfg>;
-  constexpr int kSlots = warpgroup_traits<Cfg>::result_slots, kBlocks = Cfg::bn / 64;
+                           warpgroup_acc<R, C>& acc) {
+  using Acc = warpgroup_acc<R, C>;
+  constexpr int kSlots = warpgroup_traits<Cfg>::result_slots, kBlocks = C / 64;
   const int warp = cx.thread / 32, lane = cx.thread % 32, row = lane % 16, half = lane / 16;
   const int first_row = t.m + cx.part * Acc::rows + warp * 16;
   MT_UNROLL
@@ -152,13 +154,12 @@ MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, co
     }
   }
 }
-template <class Cfg, class T>
-MT_DEVICE void store(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, warpgroup_acc<Cfg>& acc) {
-  if (c.vectors && c.dtype != DType::f32) {
-    store_boxes(cx, c, t, acc);
-  } else {
-    store_from_registers(cx, c, t, acc);
+template <class Cfg, class T, int R, int C>
+MT_DEVICE void store(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, warpgroup_acc<R, C>& acc) {
+  if constexpr (C % 64 == 0) {
+    if (c.vectors && c.dtype != DType::f32) return store_boxes(cx, c, t, acc);
   }
+  store_from_registers(cx, c, t, acc);
 }
 
 /// A place in the ring of stages, and how often it went round.
@@ -182,7 +183,7 @@ struct ring_cursor {
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using Traits = warpgroup_traits<Cfg>;
-  using Acc = warpgroup_acc<Cfg>;
+  using Acc = acc_of<Cfg>;
   auto& memory = *reinterpret_cast<warpgroup_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                                   ~uintptr_t{1023});
   const int thread = static_cast<int>(threadIdx.x), warpgroup = __shfl_sync(~0u, thread / 128, 0),
@@ -273,6 +274,91 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
     hopper::wait_stores_read<0>();
   }
   if constexpr (Cfg::cluster > 1) hopper::cluster_sync();  // none leaves while others still signal to it
+}
+
+template <class Cfg, class Stage>
+struct alignas(1024) split_memory {
+  union {
+    Stage stage[Cfg::stages];
+    float sums[Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
+  };
+  alignas(8) uint64_t full[Cfg::stages];
+  uint64_t empty[Cfg::stages];
+};
+
+/// Few tiles, many steps: the programs of a cluster take a stretch of the steps each and leave their sums in their shared
+/// memory; then each adds up some columns, in the order of the stretches, and finishes them.
+template <class Cfg, class Stage, class Load, class Compute, class Finish>
+MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
+  using Acc = acc_of<Cfg>;
+  static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * Cfg::bm * Cfg::bn);
+  auto& memory = *reinterpret_cast<split_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
+                                                              ~uintptr_t{1023});
+  const int thread = static_cast<int>(threadIdx.x), warpgroup = __shfl_sync(~0u, thread / 128, 0),
+            warp = __shfl_sync(~0u, thread / 32, 0), lane = thread % 32;
+  const uint32_t full = shared_address(memory.full), empty = shared_address(memory.empty);
+  if (thread == 0) {
+    for (int s = 0; s < Cfg::stages; ++s) {
+      hopper::barrier_init(full + 8 * s, 1);
+      hopper::barrier_init(empty + 8 * s, 8);  // one arrival per multiplying warp
+    }
+    hopper::fence_barrier_init();
+  }
+  __syncthreads();
+  const int rank = static_cast<int>(hopper::cluster_rank()), size = static_cast<int>(hopper::cluster_size());
+  const tile_coord t = tile_at<Cfg>(space, static_cast<int>(blockIdx.x) / size);
+  const int first = space.k * rank / size, last = space.k * (rank + 1) / size;
+  constexpr int kGroup = 8, kGroups = Acc::atom::c_elements / kGroup, kGroupCols = Cfg::bn / kGroups;
+  const uint32_t sums = shared_address(memory.sums) + (thread - 128) * 4;
+  constexpr int kNext = 256 * 4;  // bytes between elements
+  product_context<Cfg, typename decltype(Stage::a)::element> cx{space, warpgroup - 1, thread % 128, 0};
+
+  ring_cursor<Cfg::stages> cursor;
+  if (warpgroup == 0) {
+    if (warp == 0 && hopper::elect_one()) {
+      for (int k = first; k < last; ++k) {
+        hopper::barrier_wait(empty + 8 * cursor.at, cursor.phase ^ 1);
+        copy_context<Cfg> copies{space, full + 8 * cursor.at, 0};
+        load(copies, memory.stage[cursor.at], t, k);
+        hopper::barrier_arrive(copies.full);
+        cursor.next();
+      }
+    }
+  } else {
+    Acc acc;
+    acc.keep = 0;
+    int previous = -1;
+#pragma unroll 1
+    for (int k = first; k < last; ++k) {
+      hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
+      compute(cx, acc, memory.stage[cursor.at]);
+      hopper::products_wait<1>();
+      if (previous >= 0 && lane == 0) hopper::barrier_arrive(empty + 8 * previous);
+      previous = cursor.at;
+      cursor.next();
+    }
+    hopper::products_wait<0>();
+    hopper::pin(acc.d[0]);
+    hopper::named_barrier_sync(1, 256);  // stages are read to their end: their memory is free
+    MT_UNROLL
+    for (int e = 0; e < Acc::atom::c_elements; ++e) memory.sums[e * 256 + thread - 128] = acc.d[0][e];
+  }
+  __syncwarp();
+  hopper::cluster_sync();
+  if (warpgroup != 0) {
+    for (int g = rank; g < kGroups; g += size) {
+      warpgroup_acc<64, kGroupCols> part;
+      MT_UNROLL
+      for (int e = 0; e < kGroup; ++e) part.d[0][e] = 0.0f;
+      for (int q = 0; q < size; ++q) {
+        MT_UNROLL
+        for (int e = 0; e < kGroup; ++e) part.d[0][e] += hopper::load_remote(sums + (g * kGroup + e) * kNext, q);
+      }
+      finish(cx, part, tile_coord{t.batch, t.m, t.n + g * kGroupCols});
+    }
+  }
+  __syncwarp();
+  hopper::cluster_sync();  // none leaves while others read its sums
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
