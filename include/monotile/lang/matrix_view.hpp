@@ -28,7 +28,7 @@ struct tile_coord {
 struct tile_space {
   int m, n, k, batch;
   int rows, cols;
-  int split = 1;  ///< programs that share the steps of a tile, where the schedule does that: 2, 4 or 8
+  int split = 1;  ///< programs that share the steps of a tile, where the schedule does that: up to 8
 };
 
 }  // namespace monotile::lang

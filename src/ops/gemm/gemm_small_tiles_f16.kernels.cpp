@@ -4,6 +4,8 @@
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
-void register_kernels_gemm_small_tiles_f16() { register_tiles<half_t, tiles::kSquare, tiles::kSmall, tiles::kFlat, tiles::kSplit>(); }
+void register_kernels_gemm_small_tiles_f16() {
+  register_tiles<half_t, tiles::kSquare, tiles::kNarrow, tiles::kSplit, tiles::kSplitBroad>();
+}
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -17,20 +17,22 @@ using tiles::Config;
 struct TileShape {
   lang::schedule kind;
   int bm, bn, bk, cluster;
-  /// Share of the matrix units' rate that long products reach, and microseconds that a tile costs besides its steps
-  /// (filling the ring, storing what is not hidden behind the other warpgroup's products).
-  double rate, per_tile_us;
+  /// Microseconds of a step along k and of the rest of a tile (filling the ring, storing what is not hidden), while all
+  /// multiprocessors work. Fitted to 42 shapes on an H200, 2026-11-29 (docs/notes/gemm-h200.md); `split` by reckoning.
+  double step_us, per_tile_us;
 };
 template <uint32_t C>
-constexpr TileShape shape_of(double rate, double per_tile_us) {
+constexpr TileShape shape_of(double step_us, double per_tile_us) {
   using Cfg = tiles::config_at<C>;
-  return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, rate, per_tile_us};
+  return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, step_us, per_tile_us};
 }
 constexpr TileShape kShapes[tiles::kConfigs] = {
-    shape_of<tiles::kPlain>(1.0, 0.0), shape_of<tiles::kRing>(0.40, 3.0),   shape_of<tiles::kWide>(0.80, 2.0),
-    shape_of<tiles::kTall>(0.78, 2.0), shape_of<tiles::kSquare>(0.78, 0.5), shape_of<tiles::kSmall>(0.60, 0.5),
-    shape_of<tiles::kFlat>(0.72, 0.5),
+    shape_of<tiles::kPlain>(100, 0),     shape_of<tiles::kRing>(1.0, 4.0),         shape_of<tiles::kWide>(0.657, 5.0),
+    shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8),     shape_of<tiles::kNarrow>(0.252, 2.3),
+    shape_of<tiles::kSplit>(0.353, 5.0), shape_of<tiles::kSplitBroad>(0.504, 6.0),
 };
+/// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take turns.
+constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -39,30 +41,42 @@ bool suits_copy_engine(const TensorView& t) {
   return vector_aligned(t.data) && t.step(0) % 8 == 0 && t.step(0) >= t.dim(1);
 }
 
-/// Estimated microseconds of a product, from the rounds that its tiles take over the multiprocessors. Matrix units of
-/// sm_90 multiply 4096 pairs per clock and multiprocessor.
-double predicted_us(const TileShape& s, int64_t m, int64_t n, int64_t k, const DeviceInfo& device) {
-  constexpr double kPairsPerUs = 4096 * 1755.0;
-  const int64_t tall = ceil_div(ceil_div(m, s.bm), s.cluster) * s.cluster, all = tall * ceil_div(n, s.bn);
-  const int64_t at_once = std::max(1, device.units / s.cluster * s.cluster);
-  const double steps = static_cast<double>(ceil_div(k, s.bk)) * s.bm * s.bn * s.bk / (kPairsPerUs * s.rate);
-  return 3.0 + static_cast<double>(ceil_div(all, at_once)) * (steps + s.per_tile_us);
-}
-
 struct Pick {
   uint32_t config = tiles::kConfigs;
+  int split = 1;
   double us = 0;
 };
+
+/// Estimated microseconds of a product: rounds of tiles over the multiprocessors, and no less than all bytes take.
+double predicted_us(const TileShape& s, int split, int64_t m, int64_t n, int64_t k, const DeviceInfo& device) {
+  constexpr double kBytesPerUs = 4.2e6, kLaunchUs = 3.0;
+  const int cluster = split > 1 ? split : s.cluster;
+  const int64_t programs = ceil_div(ceil_div(m, s.bm), s.cluster) * s.cluster * ceil_div(n, s.bn) * split;
+  const int64_t at_once = std::max(1, device.units / cluster * cluster);
+  const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const bool hot = s.kind == lang::schedule::cooperative && 2 * size > kLongProduct;
+  const double steps = static_cast<double>(ceil_div(ceil_div(k, s.bk), split));
+  const double tiles_us = static_cast<double>(ceil_div(programs, at_once)) *
+                          (steps * s.step_us * (hot ? kHotCooperative : 1.0) + s.per_tile_us);
+  const double bytes =
+      2.0 * size * (1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) + 1.0 / static_cast<double>(k));
+  return kLaunchUs + std::max(tiles_us, bytes / kBytesPerUs);
+}
+
 Pick pick(const GemmArgs& args, const DeviceInfo& device) {
   const bool engine = suits_copy_engine(args.a) && suits_copy_engine(args.b);
+  const Target target = target_of(device);
+  const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
   Pick best;
   for (uint32_t c = 0; c < tiles::kConfigs; ++c) {
-    const bool warpgroups =
-        kShapes[c].kind == lang::schedule::cooperative || kShapes[c].kind == lang::schedule::pingpong;
-    if (warpgroups && !engine) continue;
-    if (find_kernel("gemm.tiles", target_of(device), tiles::variant(args.a.dtype, c)) == nullptr) continue;
-    const double us = predicted_us(kShapes[c], args.c.dim(0), args.c.dim(1), args.a.dim(1), device);
-    if (best.config == tiles::kConfigs || us < best.us) best = {c, us};
+    const TileShape& s = kShapes[c];
+    if (s.kind != lang::schedule::plain && s.kind != lang::schedule::ring && !engine) continue;
+    if (find_kernel("gemm.tiles", target, tiles::variant(args.a.dtype, c)) == nullptr) continue;
+    for (const int split : {1, 2, 3, 4, 6, 8}) {
+      if (split > 1 && (s.kind != lang::schedule::split || ceil_div(k, s.bk) < 4 * split)) break;
+      const double us = predicted_us(s, split, m, n, k, device);
+      if (best.config == tiles::kConfigs || us < best.us) best = {c, split, us};
+    }
   }
   return best;
 }
@@ -77,14 +91,17 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
-double cost(const GemmArgs& args, const DeviceInfo& device) { return pick(args, device).us; }
+/// On CPU packed loops stand behind the products of rows, which have kernels of their own there.
+double cost(const GemmArgs& args, const DeviceInfo& device) {
+  return device.device.kind == DeviceKind::cpu ? 1e9 : pick(args, device).us;
+}
 
-/// config: index of the tile.
+/// config: index of the tile, programs that share its steps.
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
-  const uint32_t config = pick(args, device).config;
-  plan.kernel =
-      reinterpret_cast<const void*>(find_kernel("gemm.tiles", target_of(device), tiles::variant(args.a.dtype, config)));
-  plan.config = {static_cast<int64_t>(config)};
+  const Pick best = pick(args, device);
+  plan.kernel = reinterpret_cast<const void*>(
+      find_kernel("gemm.tiles", target_of(device), tiles::variant(args.a.dtype, best.config)));
+  plan.config = {static_cast<int64_t>(best.config), best.split};
 }
 
 lang::matrix_view matrix_of(const TensorView& t) {
@@ -111,7 +128,8 @@ void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*
              static_cast<int>(ceil_div(p.a.cols, s.bk)),
              1,
              p.c.rows,
-             p.c.cols};
+             p.c.cols,
+             static_cast<int>(plan.config[1])};
   if (args.bias.defined()) p.epilogue.bias = column_vector(args.bias);
   if (args.residual.defined()) p.epilogue.residual = matrix_of(args.residual);
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles

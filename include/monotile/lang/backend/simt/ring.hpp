@@ -7,6 +7,12 @@
 #include "monotile/lang/backend/simt/tile.hpp"
 #include "monotile/lang/fragment.hpp"
 
+#if defined(__CUDACC__)
+#define MT_NO_UNROLL _Pragma("unroll 1")
+#else
+#define MT_NO_UNROLL
+#endif
+
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 /// A tile in shared memory: panels of at most 128 bytes' width, swizzled; aligned as the copy engines want it.
@@ -83,24 +89,45 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kVector = 16 / static_cast<int>(sizeof(T)), kChunks = C / kVector;
   static_assert(R * kChunks % ring_context<Cfg, T>::threads == 0, "every lane copies the same number of chunks");
+  constexpr int kRounds = R * kChunks / ring_context<Cfg, T>::threads;
   const T* matrix = static_cast<const T*>(from.data) + batch * from.batch_stride;
-  MT_UNROLL
-  for (int i = 0; i < R * kChunks / ring_context<Cfg, T>::threads; ++i) {
-    for (int l = 0; l < kLanes; ++l) {
-      const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
-      const int r = number / kChunks, chunk = number % kChunks, c = col + chunk * kVector;
-      const int left = row + r < from.rows ? from.cols - c : 0, exist = left < 0 ? 0 : left < kVector ? left : kVector;
-      const T* source = exist > 0 ? matrix + (row + r) * from.stride + c : matrix;
-      unsigned char* const place = to.data + Tile::offset(r, chunk);
-      if (from.vectors) {
-        cx.copies.add(place, source, exist * static_cast<int>(sizeof(T)), cx.lane(l));
-      } else {
-        packed<T, kVector> v{};
-        MT_UNROLL
-        for (int e = 0; e < kVector; ++e) {
-          if (e < exist) v.v[e] = source[e];
-        }
-        store16(place, __builtin_bit_cast(vector16, v));
+  const auto chunk = [&](int i, int l, auto copy) {
+    const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
+    const int r = number / kChunks, at = number % kChunks, c = col + at * kVector;
+    const int left = row + r < from.rows ? from.cols - c : 0, exist = left < 0 ? 0 : left < kVector ? left : kVector;
+    copy(to.data + Tile::offset(r, at), exist > 0 ? matrix + (row + r) * from.stride + c : matrix, exist);
+  };
+  if (from.vectors && row + R <= from.rows && col + C <= from.cols) {
+    const T* const first = matrix + row * from.stride + col;
+    MT_UNROLL
+    for (int i = 0; i < kRounds; ++i) {
+      for (int l = 0; l < kLanes; ++l) {
+        const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
+        const int r = number / kChunks, at = number % kChunks;
+        cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l));
+      }
+    }
+  } else if (from.vectors) {
+    MT_NO_UNROLL
+    for (int i = 0; i < kRounds; ++i) {
+      for (int l = 0; l < kLanes; ++l) {
+        chunk(i, l, [&](unsigned char* place, const T* source, int exist) {
+          cx.copies.add(place, source, exist * static_cast<int>(sizeof(T)), cx.lane(l));
+        });
+      }
+    }
+  } else {
+    MT_NO_UNROLL
+    for (int i = 0; i < kRounds; ++i) {
+      for (int l = 0; l < kLanes; ++l) {
+        chunk(i, l, [&](unsigned char* place, const T* source, int exist) {
+          packed<T, kVector> v{};
+          MT_UNROLL
+          for (int e = 0; e < kVector; ++e) {
+            if (e < exist) v.v[e] = source[e];
+          }
+          store16(place, __builtin_bit_cast(vector16, v));
+        });
       }
     }
   }

@@ -1,0 +1,428 @@
+// Matrix products on a GPU: the chosen implementation and every tile configuration against cuBLASLt (the best of the
+// algorithms that its heuristic returns, found with dlopen). Cold L2 by rotating buffers, normal random data, candidates
+// in shuffled order, medians; sustained (back to back) and with gaps (8 ms of rest before each launch), since the chip is
+// limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each timed shape, in fp64.
+//
+//   monotile_gemm [--seconds S] [--set main|llama|skinny|all] [--regimes 1|2] [--list FILE]
+//
+// Prints a line per shape; FILE gets the time of every candidate. Exit code 1 if a check fails.
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "monotile/kernels/gemm/tiles_params.hpp"
+#include "monotile/ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/tile_configs.hpp"
+#include "runtime/kernels.hpp"
+
+namespace {
+
+using namespace monotile;  // NOLINT
+using Params = kernels::GemmTilesParams<kernels::AffineEpilogue>;
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::printf("%s: %s\n", what, cudaGetErrorString(status));
+  std::exit(1);
+}
+
+// --- on the device ---------------------------------------------------------------------------------------------------
+/// Keeps the stream busy while the host queues the next launch: host time stays out of the figures.
+__global__ void spin(long long ns) {
+  long long start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - start < ns);
+}
+__device__ uint32_t mix(uint64_t x) {
+  x ^= x >> 33, x *= 0xff51afd7ed558ccdull, x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53ull, x ^= x >> 33;
+  return static_cast<uint32_t>(x);
+}
+__device__ float element(const void* p, DType d, int64_t i) {
+  if (d == DType::f32) return static_cast<const float*>(p)[i];
+  if (d == DType::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
+  return __half2float(static_cast<const __half*>(p)[i]);
+}
+__global__ void fill_normal(void* p, DType d, size_t n, uint64_t seed) {
+  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
+       i += static_cast<size_t>(gridDim.x) * blockDim.x) {
+    const uint64_t at = seed * 0x9e3779b97f4a7c15ull + 2 * i;
+    const float u = (mix(at) + 1.0f) * 0x1p-32f, v = mix(at + 1) * 0x1p-32f;
+    const float x = sqrtf(-2.0f * logf(fmaxf(u, 1e-12f))) * cospif(2.0f * v);
+    if (d == DType::f32) static_cast<float*>(p)[i] = x;
+    if (d == DType::bf16) static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(x);
+    if (d == DType::f16) static_cast<__half*>(p)[i] = __float2half(x);
+  }
+}
+struct Matrix {
+  void* data;
+  DType dtype;
+  int64_t rows, cols, stride;
+};
+/// All elements, or `samples` random ones. worst[0] = largest |error| / bound, worst[1] = elements that are NaN.
+__global__ void verify(Matrix a, Matrix b, Matrix c, int64_t samples, float* worst) {
+  const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x, all = c.rows * c.cols;
+  if (i >= (samples != 0 ? samples : all)) return;
+  const int64_t at =
+      samples != 0 ? static_cast<int64_t>((static_cast<uint64_t>(mix(2 * i + 7)) << 32 | mix(2 * i + 8)) % all) : i;
+  const int64_t m = at / c.cols, n = at % c.cols;
+  double sum = 0, size = 0;
+  for (int64_t k = 0; k < a.cols; ++k) {
+    const double p =
+        static_cast<double>(element(a.data, a.dtype, m * a.stride + k)) * element(b.data, b.dtype, n * b.stride + k);
+    sum += p, size += fabs(p);
+  }
+  double bound = a.cols * 0x1p-24 * size;
+  int exponent;
+  frexp(fabs(sum) + bound, &exponent);
+  bound += ldexp(1.0, exponent - (c.dtype == DType::f32 ? 24 : c.dtype == DType::bf16 ? 8 : 11));
+  const float got = element(c.data, c.dtype, m * c.stride + n);
+  if (got != got) {
+    atomicAdd(&worst[1], 1.0f);
+  } else {
+    atomicMax(reinterpret_cast<int*>(worst), __float_as_int(static_cast<float>(fabs(got - sum) / bound)));
+  }
+}
+
+// --- cuBLASLt ----------------------------------------------------------------------------------------------------------
+class CublasLt {
+ public:
+  CublasLt() {
+    const std::vector<const char*> names{"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13",
+                                         std::getenv("CUBLASLT")};
+    for (const char* name : names) {
+      if (library_ == nullptr && name != nullptr) library_ = dlopen(name, RTLD_NOW);
+    }
+    if (library_ == nullptr) return;
+    call<decltype(&cublasLtCreate)>("cublasLtCreate")(&handle_);
+    multiply_ = call<decltype(&cublasLtMatmul)>("cublasLtMatmul");
+    check(cudaMalloc(&workspace_, kWorkspace), "workspace");
+  }
+  int algorithms() const { return count_; }
+  /// c = a b^T, fp32 sums.
+  void set_up(int64_t m, int64_t n, int64_t k, DType dtype) {
+    count_ = 0;
+    if (library_ == nullptr) return;
+    const cudaDataType type = dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const auto layout = call<decltype(&cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
+    call<decltype(&cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate")(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    call<decltype(&cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute")(
+        product_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
+    layout(&weights_, type, k, n, k);
+    layout(&activations_, type, k, m, k);
+    layout(&result_, type, n, m, n);
+    cublasLtMatmulPreference_t preference;
+    call<decltype(&cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate")(&preference);
+    const size_t bytes = kWorkspace;
+    call<decltype(&cublasLtMatmulPreferenceSetAttribute)>("cublasLtMatmulPreferenceSetAttribute")(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    call<decltype(&cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic")(
+        handle_, product_, weights_, activations_, result_, result_, preference, kMost, found_, &count_);
+  }
+  void run(int algorithm, const void* a, const void* b, void* c) {
+    const float one = 1, zero = 0;
+    multiply_(handle_, product_, &one, b, weights_, a, activations_, &zero, c, result_, c, result_,
+              &found_[algorithm].algo, workspace_, kWorkspace, nullptr);
+  }
+
+ private:
+  template <class F>
+  F call(const char* name) {
+    return reinterpret_cast<F>(dlsym(library_, name));
+  }
+  static constexpr size_t kWorkspace = size_t{64} << 20;
+  static constexpr int kMost = 8;
+  void* library_ = nullptr;
+  cublasLtHandle_t handle_ = nullptr;
+  decltype(&cublasLtMatmul) multiply_ = nullptr;
+  void* workspace_ = nullptr;
+  cublasLtMatmulDesc_t product_ = nullptr;
+  cublasLtMatrixLayout_t weights_ = nullptr, activations_ = nullptr, result_ = nullptr;
+  cublasLtMatmulHeuristicResult_t found_[kMost];
+  int count_ = 0;
+};
+
+// --- candidates --------------------------------------------------------------------------------------------------------
+template <uint32_t... C>
+std::vector<std::array<int, 4>> shapes_of(std::integer_sequence<uint32_t, C...>) {
+  return {{ops::tiles::config_at<C>::bm, ops::tiles::config_at<C>::bn, ops::tiles::config_at<C>::bk,
+           ops::tiles::config_at<C>::kind == lang::schedule::split}...};
+}
+const std::vector<std::array<int, 4>> kTiles = shapes_of(std::make_integer_sequence<uint32_t, ops::tiles::kConfigs>());
+const char* const kNames[] = {"plain", "ring", "wide", "broad", "square", "narrow", "split", "splitb"};
+
+struct Candidate {
+  std::string name;
+  std::function<void(void* a, void* b, void* c)> run;
+  std::vector<float> ms;
+};
+
+struct Bench {
+  const DeviceInfo& info;
+  Stream stream;
+  CublasLt vendor;
+  float* worst = nullptr;
+  FILE* list = nullptr;
+  bool failed = false;
+
+  explicit Bench(const DeviceInfo& device) : info(device), stream(device.device, nullptr) {
+    check(cudaMallocManaged(&worst, 8), "memory");
+  }
+
+  static lang::matrix_view view(void* data, DType dtype, int64_t rows, int64_t cols) {
+    lang::matrix_view v;
+    v.data = data, v.dtype = dtype, v.stride = cols;
+    v.rows = static_cast<int32_t>(rows), v.cols = static_cast<int32_t>(cols);
+    v.vectors = cols * dtype_info(dtype).block_bytes % 16 == 0;
+    return v;
+  }
+  TensorView tensor(void* data, DType dtype, int64_t rows, int64_t cols) const {
+    TensorView t(data, dtype, {rows, cols});
+    t.device = info.device;
+    return t;
+  }
+  void add_config(std::vector<Candidate>& to, DType dtype, uint32_t config, int split, int64_t m, int64_t n,
+                  int64_t k) {
+    const auto function = find_kernel_as<Params>("gemm.tiles", target_of(info), ops::tiles::variant(dtype, config));
+    if (function == nullptr) return;
+    const auto [bm, bn, bk, splits] = kTiles[config];
+    if ((split > 1 && splits == 0) || split > k / bk) return;
+    const auto tiles = [](int64_t extent, int tile) { return static_cast<int>((extent + tile - 1) / tile); };
+    const lang::tile_space space{tiles(m, bm),        tiles(n, bn),        tiles(k, bk), 1,
+                                 static_cast<int>(m), static_cast<int>(n), split};
+    to.push_back({kNames[config] + (split > 1 ? std::to_string(split) : ""),
+                  [=, this](void* a, void* b, void* c) {
+                    Params p{};
+                    p.a = view(a, dtype, m, k), p.b = view(b, dtype, n, k), p.c = view(c, dtype, m, n);
+                    p.tiles = space;
+                    function(stream, Grid{info.units, 0}, p);
+                  },
+                  {}});
+  }
+  std::vector<Candidate> candidates(DType dtype, int64_t m, int64_t n, int64_t k) {
+    std::vector<Candidate> all;
+    for (int i = 0; i < vendor.algorithms(); ++i)
+      all.push_back(
+          {"cublasLt" + std::to_string(i), [=, this](void* a, void* b, void* c) { vendor.run(i, a, b, c); }, {}});
+    GemmArgs_at chosen{this, dtype, m, n, k};
+    all.push_back({"chosen", chosen, {}});
+    for (uint32_t config = 0; config < ops::tiles::kConfigs; ++config) {
+      for (const int split : {1, 2, 3, 4, 6, 8}) add_config(all, dtype, config, split, m, n, k);
+    }
+    return all;
+  }
+  struct GemmArgs_at {
+    Bench* bench;
+    DType dtype;
+    int64_t m, n, k;
+    void operator()(void* a, void* b, void* c) const {
+      const ops::GemmArgs args{bench->tensor(c, dtype, m, n), bench->tensor(a, dtype, m, k),
+                               bench->tensor(b, dtype, n, k)};
+      plan(bench->info.device, args).run(bench->stream, args, nullptr);
+    }
+  };
+  /// The name of the tile that the dispatcher takes, or of another implementation.
+  std::string choice(DType dtype, int64_t m, int64_t n, int64_t k) const {
+    const ops::GemmArgs args{tensor(worst, dtype, m, n), tensor(worst, dtype, m, k), tensor(worst, dtype, n, k)};
+    Plan<ops::GemmArgs> p;
+    p.device = &info;
+    ops::gemm_tiles.plan(args, info, p);
+    return ops::gemm_tiles.cost(args, info) <= ops::gemm_portable.cost(args, info)
+               ? kNames[p.config[0]] + (p.config[1] > 1 ? std::to_string(p.config[1]) : "")
+               : "rows";
+  }
+  void verify_result(const char* name, DType dtype, void* a, void* b, void* c, int64_t m, int64_t n, int64_t k,
+                     int64_t samples) {
+    worst[0] = worst[1] = 0;
+    const int64_t count = samples != 0 ? samples : m * n;
+    verify<<<static_cast<unsigned>((count + 127) / 128), 128>>>({a, dtype, m, k, k}, {b, dtype, n, k, k},
+                                                                {c, dtype, m, n, n}, samples, worst);
+    check(cudaDeviceSynchronize(), name);
+    if (worst[0] <= 1 && worst[1] == 0) return;
+    failed = true;
+    std::printf("WRONG: %s %s %ld x %ld x %ld: error / bound %g, NaN %g\n", name, dtype_info(dtype).name,
+                static_cast<long>(m), static_cast<long>(n), static_cast<long>(k), worst[0], worst[1]);
+  }
+  /// Every candidate on odd sizes, outputs poisoned first.
+  void check_small() {
+    for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{256, 512, 256},
+                                                                     {1, 8, 8},
+                                                                     {77, 296, 72},
+                                                                     {1000, 777, 328},
+                                                                     {513, 1032, 1000},
+                                                                     {130, 2050, 24},
+                                                                     {300, 200, 4096},
+                                                                     {45, 61, 77}}) {
+      for (const DType dtype : {DType::bf16, DType::f16}) {
+        uint16_t *a, *b, *c;
+        const size_t bytes = static_cast<size_t>(m * n) * 2;
+        check(cudaMalloc(&a, m * k * 2), "a"), check(cudaMalloc(&b, n * k * 2), "b"), check(cudaMalloc(&c, bytes), "c");
+        fill_normal<<<256, 256>>>(a, dtype, m * k, 1), fill_normal<<<256, 256>>>(b, dtype, n * k, 2);
+        vendor.set_up(0, 0, 0, dtype);
+        for (Candidate& candidate : candidates(dtype, m, n, k)) {
+          if (k % 8 != 0 && candidate.name != "chosen" && candidate.name != "ring") continue;
+          if (candidate.name.rfind("cublas", 0) == 0) continue;
+          check(cudaMemset(c, 0xff, bytes), "poison");
+          candidate.run(a, b, c);
+          verify_result(candidate.name.c_str(), dtype, a, b, c, m, n, k, 0);
+        }
+        cudaFree(a), cudaFree(b), cudaFree(c);
+      }
+    }
+  }
+};
+double median(std::vector<float> v) {
+  if (v.empty()) return 1e9;
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+struct Shape {
+  int64_t m, n, k;
+};
+std::vector<Shape> shape_set(const std::string& name) {
+  std::vector<Shape> set;
+  if (name == "main" || name == "all")
+    set = {{8192, 8192, 8192}, {4096, 4096, 4096}, {2048, 6144, 4096}, {16384, 11008, 4096}};
+  const auto llama = [&](int64_t m) {
+    for (const auto& [n, k] :
+         std::vector<std::pair<int64_t, int64_t>>{{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}})
+      set.push_back({m, n, k});
+  };
+  if (name == "llama" || name == "all") {
+    for (const int64_t m : {128, 256, 512, 1024, 2048, 4096, 8192, 16384}) llama(m);
+  }
+  if (name == "skinny" || name == "all") {
+    for (const int64_t m : {1, 8, 16, 64}) llama(m);
+  }
+  return set;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  double seconds = 80;
+  std::string set = "all", list;
+  int regimes = 2;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--seconds") seconds = std::atof(argv[i + 1]);
+    if (option == "--set") set = argv[i + 1];
+    if (option == "--regimes") regimes = std::atoi(argv[i + 1]);
+    if (option == "--list") list = argv[i + 1];
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  Bench bench(device_info(parse_device("cuda")));
+  bench.list = list.empty() ? nullptr : std::fopen(list.c_str(), "w");
+  std::printf("%s, path %s, %s\n", bench.info.name.c_str(), bench.info.path.c_str(), bench.info.driver.c_str());
+  bench.check_small();
+  std::printf("small and odd shapes: %s\n", bench.failed ? "WRONG" : "right");
+  std::fflush(stdout);
+
+  const DType dtype = DType::bf16;
+  const std::vector<Shape> shapes = shape_set(set);
+  size_t most = 0;
+  for (const Shape& s : shapes)
+    most = std::max(most, static_cast<size_t>(s.m * s.k + s.n * s.k + s.m * s.n) * 2 + 1024);
+  most = std::max(most, size_t{256} << 20);
+  std::vector<char*> pools(3);
+  for (char*& pool : pools) check(cudaMalloc(&pool, most), "pool");
+  cudaEvent_t before, after;
+  check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
+  std::mt19937 random(1);
+  double logs[2] = {0, 0};
+  int counted = 0;
+  for (const Shape& s : shapes) {
+    if (elapsed() > seconds) {
+      std::printf("stopped: %.0f s are over\n", seconds);
+      break;
+    }
+    for (size_t i = 0; i < pools.size(); ++i) fill_normal<<<2048, 256>>>(pools[i], dtype, most / 2, 10 + i);
+    const auto round = [](int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; };
+    const size_t a_bytes = round(s.m * s.k * 2), b_bytes = round(s.n * s.k * 2),
+                 bytes = a_bytes + b_bytes + round(s.m * s.n * 2);
+    std::vector<char*> buffers;  // together more than twice what the L2 holds
+    for (size_t place = 0; place + bytes <= most && buffers.size() < 48; place += bytes) {
+      for (char* pool : pools) buffers.push_back(pool + place);
+    }
+    bench.vendor.set_up(s.m, s.n, s.k, dtype);
+    std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k);
+    const double flops = 2.0 * s.m * s.n * s.k;
+    const bool rows_only = bench.choice(dtype, s.m, s.n, s.k) == "rows";
+    (void)rows_only;
+    size_t turn = 0;
+    for (int regime = 0; regime < (s.m * s.n >= 1 << 23 && flops > 1e11 ? regimes : 1); ++regime) {
+      for (Candidate& c : all) c.ms.clear();
+      const int repeats = regime == 1 ? 9 : 15;
+      for (int r = -2; r < repeats; ++r) {
+        std::vector<size_t> order(all.size());
+        for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::shuffle(order.begin(), order.end(), random);
+        for (const size_t i : order) {
+          char* buffer = buffers[turn++ % buffers.size()];
+          if (regime == 1) {
+            check(cudaDeviceSynchronize(), "synchronize");
+            std::this_thread::sleep_for(std::chrono::milliseconds(8));
+          }
+          spin<<<1, 32>>>(60000);
+          check(cudaEventRecord(before), "record");
+          all[i].run(buffer, buffer + a_bytes, buffer + a_bytes + b_bytes);
+          check(cudaEventRecord(after), "record");
+          check(cudaEventSynchronize(after), all[i].name.c_str());
+          float ms = 0;
+          check(cudaEventElapsedTime(&ms, before, after), "elapsed");
+          if (r >= 0) all[i].ms.push_back(ms);
+        }
+      }
+      double vendor = 1e9, ours = 1e9, best = 1e9;
+      std::string best_name;
+      for (Candidate& c : all) {
+        const double ms = median(c.ms);
+        if (c.name.rfind("cublas", 0) == 0) {
+          vendor = std::min(vendor, ms);
+        } else if (c.name == "chosen") {
+          ours = ms;
+        } else if (ms < best) {
+          best = ms, best_name = c.name;
+        }
+        if (bench.list != nullptr)
+          std::fprintf(bench.list, "%ld %ld %ld %d %s %.5f\n", static_cast<long>(s.m), static_cast<long>(s.n),
+                       static_cast<long>(s.k), regime, c.name.c_str(), ms);
+      }
+      std::printf("%5ld x %6ld x %5ld %s cublasLt %8.1f us %4.0f TF | chosen %-7s %.3f | best %-7s %.3f\n",
+                  static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k), regime == 1 ? "gap " : "sust",
+                  vendor * 1e3, flops / vendor * 1e-9, bench.choice(dtype, s.m, s.n, s.k).c_str(), vendor / ours,
+                  best_name.c_str(), vendor / best);
+      if (regime == 0) logs[0] += std::log(vendor / ours), logs[1] += std::log(vendor / best), ++counted;
+    }
+    char* buffer = buffers[0];
+    check(cudaMemset(buffer + a_bytes + b_bytes, 0xff, s.m * s.n * 2), "poison");
+    Bench::GemmArgs_at{&bench, dtype, s.m, s.n, s.k}(buffer, buffer + a_bytes, buffer + a_bytes + b_bytes);
+    bench.verify_result("chosen", dtype, buffer, buffer + a_bytes, buffer + a_bytes + b_bytes, s.m, s.n, s.k, 4096);
+    std::fflush(stdout);
+  }
+  if (counted > 0)
+    std::printf("geometric means over %d shapes, sustained: chosen %.3f, best configuration %.3f of cuBLASLt\n",
+                counted, std::exp(logs[0] / counted), std::exp(logs[1] / counted));
+  return bench.failed ? 1 : 0;
+}
