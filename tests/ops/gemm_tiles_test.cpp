@@ -120,6 +120,12 @@ TEST_P(GemmTilesTest, SizesAroundTheTile) {
   }
 }
 
+/// Rows that start on 16 bytes but do not end there: what lies behind them is neither read nor written.
+TEST_P(GemmTilesTest, PaddedRows) {
+  check({.m = 77, .n = 301, .k = 69, .padding = 3});
+  check({.a = DType::f16, .c = DType::f16, .m = 130, .n = 197, .k = 13, .padding = 3});
+}
+
 /// Pitches and bases that no copy engine and no vector load takes.
 TEST_P(GemmTilesTest, Unaligned) {
   for (const int64_t padding : {0, 1, 3}) {
