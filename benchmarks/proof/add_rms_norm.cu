@@ -66,17 +66,14 @@ Spread spread(std::vector<double> v) {
   return {v[v.size() / 2], v[v.size() / 10], v[v.size() * 9 / 10]};
 }
 
+/// Microseconds that the host spends on issuing one call, in batches of 200.
 template <class F>
 double host_cost(cudaStream_t stream, F f) {
-  std::vector<double> batches;
-  for (int b = 0; b < 60; ++b) {
-    check(cudaStreamSynchronize(stream), "synchronize");
-    const auto t0 = std::chrono::steady_clock::now();
-    for (int i = 0; i < 200; ++i) f();
-    const auto t1 = std::chrono::steady_clock::now();
-    if (b >= 10) batches.push_back(std::chrono::duration<double, std::micro>(t1 - t0).count() / 200);
-  }
-  return spread(batches).median;
+  check(cudaStreamSynchronize(stream), "synchronize");
+  const auto t0 = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) f();
+  const auto t1 = std::chrono::steady_clock::now();
+  return std::chrono::duration<double, std::micro>(t1 - t0).count() / 200;
 }
 
 }  // namespace
@@ -132,9 +129,9 @@ int main(int argc, char** argv) {
       if (i >= 20) times.push_back(t);
     }
     if (sweep && rows > 1000) {
-      for (const uint32_t base : {ops::kBlock1, ops::kBlock4, ops::kStream}) {
-        const int64_t lanes = cols / 8 / (base == ops::kBlock1 ? 1 : base == ops::kBlock4 ? 4 : 2);
-        if (lanes > 512) continue;
+      for (const uint32_t base : {ops::kBlock1, ops::kBlock2, ops::kStream}) {
+        const int64_t lanes = cols / 8 / (base == ops::kBlock1 ? 1 : 2);
+        if (lanes > 1024) continue;
         const uint32_t layout = base + ops::kExact;
         auto other = plan;
         other.kernel = reinterpret_cast<const void*>(find_kernel("add_rms_norm", target_of(info), ops::norm::variant(ops::norm::f16_f16, layout)));
@@ -162,18 +159,27 @@ int main(int argc, char** argv) {
     if (rows == 1) {
       const auto a = args(0);
       NormParams p{};
-      const double run_cost = host_cost(s, [&] { plan.run(stream, a); });
-      const double empty_cost = host_cost(s, [&] {
+      const auto launch_empty = [&] {
         cudaLaunchConfig_t config{};
         config.gridDim = dim3(1);
-        config.blockDim = dim3(256);
+        config.blockDim = dim3(static_cast<unsigned>(plan.config[1]));
         config.stream = s;
         check(cudaLaunchKernelEx(&config, empty, p), "launch");
-      });
-      const double again = host_cost(s, [&] { plan.run(stream, a); });
-      const double whole = host_cost(s, [&] { static Context context(stream); run(context, a); });
-      std::printf("],\n \"host_us\": {\"run\": %.3f, \"run_again\": %.3f, \"empty_kernel_same_params\": %.3f, \"plan_and_run\": %.3f, \"param_bytes\": %zu}}\n", run_cost, again, empty_cost, whole,
-                  sizeof(NormParams));
+      };
+      Context context(stream);
+      // Interleaved, so that the drift of a virtual machine meets all three alike.
+      std::vector<double> run_cost, empty_cost, difference, whole;
+      for (int b = 0; b < 210; ++b) {
+        const double r = host_cost(s, [&] { plan.run(stream, a); }), e = host_cost(s, launch_empty), w = host_cost(s, [&] { run(context, a); });
+        if (b < 10) continue;
+        run_cost.push_back(r);
+        empty_cost.push_back(e);
+        difference.push_back(r - e);
+        whole.push_back(w);
+      }
+      const Spread d = spread(difference);
+      std::printf("],\n \"host_us\": {\"run\": %.3f, \"empty_kernel_same_params\": %.3f, \"difference\": {\"median\": %.3f, \"p10\": %.3f, \"p90\": %.3f}, \"plan_and_run\": %.3f, \"param_bytes\": %zu}}\n",
+                  spread(run_cost).median, spread(empty_cost).median, d.median, d.p10, d.p90, spread(whole).median, sizeof(NormParams));
     }
   }
 }

@@ -63,7 +63,8 @@ typedef enum monotile_device_kind {
   MONOTILE_EMULATED = 5 /* index 32 or 64: the wave width; host memory */
 } monotile_device_kind;
 
-/* Codes that operators write to their optional status views (int32, one per row). */
+/* Codes that operators write to their optional status views (int32, one per row). argmax, sample and moe_router write every
+ * row; the others only set the words of bad rows, so clear the view before. */
 typedef enum monotile_row_status {
   MONOTILE_ROW_OK = 0,
   MONOTILE_ROW_INDEX_CLAMPED = 1,

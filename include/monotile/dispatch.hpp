@@ -33,6 +33,11 @@ const TierPolicy& default_tier();
 template <class Args>
 struct Implementation;
 
+namespace detail {
+[[noreturn]] void throw_no_workspace(const char* op, size_t bytes);
+[[noreturn]] void throw_wrong_stream(const char* op, Device planned, Device given);
+}  // namespace detail
+
 /// A chosen implementation with everything that could be decided before the data is there. Trivially copyable; reusable
 /// for any arguments of the same dtypes, column counts and layout classes whose sizes stay within those planned for.
 template <class Args>
@@ -44,7 +49,10 @@ struct Plan {
   std::array<int64_t, 8> config{};    ///< the implementation's own: tile sizes, threads, splits
 
   /// Queues the work; allocates nothing and waits for nothing. `workspace` holds workspace_bytes bytes on the device.
+  /// Throws for a missing workspace and for a stream of another device.
   void run(Stream& stream, const Args& args, void* workspace = nullptr) const {
+    if (workspace == nullptr && workspace_bytes != 0) detail::throw_no_workspace(Args::op_name, workspace_bytes);
+    if (stream.device() != device->device) detail::throw_wrong_stream(Args::op_name, device->device, stream.device());
     implementation->run(*this, stream, args, workspace);
   }
 };
@@ -89,7 +97,7 @@ class Context {
   Device device() const { return stream_->device(); }
   Stream& stream() { return *stream_; }
   TierPolicy tier = default_tier();
-  /// At least `bytes` of device memory, kept until the next larger request. Allocates on growth only.
+  /// At least `bytes` of device memory, at one address until a larger request, valid as long as the context. Allocates on growth only.
   void* workspace(size_t bytes);
   /// Makes growth in the middle of a capture unnecessary.
   void reserve_workspace(size_t bytes) { (void)workspace(bytes); }
@@ -109,6 +117,7 @@ class Context {
   std::optional<Stream> own_;
   Stream* stream_;
   Buffer workspace_;
+  std::vector<Buffer> outgrown_;
   std::vector<Use> uses_;
 };
 

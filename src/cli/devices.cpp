@@ -142,7 +142,7 @@ void add_devices_command(CLI::App& app, int& exit_code) {
     bool no_self_test = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("devices", "List devices and their limits, test the operators on each");
+  CLI::App* command = app.add_subcommand("devices", "List devices and limits, test the operators on each");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--no-self-test", options->no_self_test, "Do not run the operators");
   command->footer(

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -32,7 +33,7 @@ using engine::GenerateResult;
 struct Options {
   std::string model;
   std::string prompt;
-  std::vector<int32_t> token_ids;
+  std::string token_ids;
   bool chat = false;
   std::string system;
   engine::GenerateOptions generate;
@@ -87,10 +88,13 @@ CLI::Validator within(double lowest, double highest) {
       [lowest, highest](std::string& text) -> std::string {
         double value = 0;
         if (CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest) return {};
-        return fmt::format("{} is not in the range {:g} to {:g}", text, lowest, highest);
+        return fmt::format("'{}' is not in the range {} to {}", text, lowest, highest);
       },
       highest <= 1024 ? fmt::format("{:g} to {:g}", lowest, highest) : std::string());
 }
+
+/// To stderr. That nobody can read it is no failure of the run.
+void note(const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
 DType dtype_named(const std::string& name) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
@@ -124,17 +128,33 @@ engine::Model load_model(const Options& options, Device device) {
   if (terminal && !options.json) {
     model_options.progress = [&shown, device](uint64_t done, uint64_t total) {
       const int percent = static_cast<int>(done * 100 / std::max<uint64_t>(total, 1));
-      if (percent != shown) fmt::print(stderr, "\rcopying weights to {}: {} %", to_string(device), percent);
+      if (percent != shown) note(fmt::format("\rcopying weights to {}: {} %", to_string(device), percent));
       shown = percent;
     };
   }
   engine::Model model = engine::Model::load(options.model, model_options);
-  if (shown >= 0) fmt::print(stderr, "\r\x1b[K");
+  if (shown >= 0) note("\r\x1b[K");
   return model;
 }
 
+/// "2,818,5279"; a hole is an error, not a token.
+std::vector<int32_t> parse_token_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  for (const char* at = text.c_str(); ids.empty() || *at == ','; ) {
+    if (!ids.empty()) ++at;
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(at, text.c_str() + text.size(), id);
+    if (error != std::errc{} || (*end != ',' && *end != '\0')) {
+      throw CLI::ValidationError("--token-ids", fmt::format("'{}' is not a list of whole numbers such as 2,818,5279", text));
+    }
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
 std::vector<int32_t> prompt_ids(const Options& options, const engine::Model& model) {
-  if (!options.token_ids.empty()) return options.token_ids;
+  if (!options.token_ids.empty()) return parse_token_ids(options.token_ids);
   const engine::Tokenizer& tokenizer = model.tokenizer();
   if (!options.chat) return tokenizer.encode(options.prompt, true, true);
   std::vector<engine::ChatMessage> messages;
@@ -173,6 +193,7 @@ struct Report {
 
   std::string line() const {
     const auto prompt_tokens = static_cast<int64_t>(prompt.size());
+    if (result.reason == FinishReason::interrupted && result.ids.empty()) return "interrupted before the first token\n";
     return fmt::format(
         "prefill: {} tokens, {:.1f} tokens/s; decode: {} tokens, {:.1f} tokens/s; first token after {:.0f} ms; {}{}\n",
         prompt_tokens, per_second(prompt_tokens, result.prefill_seconds), result.ids.size(),
@@ -253,7 +274,7 @@ int run_generate(const Options& options) {
     print(report.json().dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
     print("\n");
-    fmt::print(stderr, "{}", report.line());
+    note(report.line());
     if (options.show_ops) print("\n" + ops_table(engine.context().uses()));
   }
   constexpr int kSignalExit = 128;
@@ -266,7 +287,6 @@ void add_prompt_flags(CLI::App& command, Options& options) {
       command.add_option("--prompt", options.prompt, "What the model continues or answers")->type_name("TEXT");
   CLI::Option* ids =
       command.add_option("--token-ids", options.token_ids, "The prompt as token ids, 2,818,5279; nothing is added")
-          ->delimiter(',')
           ->type_name("IDS");
   CLI::Option* chat = command.add_flag("--chat", options.chat, "Wrap the prompt in the model's chat template");
   command.add_option("--system", options.system, "System message of the chat")->needs(chat)->type_name("TEXT");
@@ -291,7 +311,14 @@ void add_sampling_flags(CLI::App& command, Options& options) {
       ->check(within(0, 1))
       ->type_name("P");
   command.add_option("--seed", sampling.seed, "Of the random numbers (default 0)")
-      ->check(within(0, 0x1p64))
+      ->check(CLI::Validator(
+          [](std::string& text) -> std::string {
+            uint64_t value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (error == std::errc{} && end == text.data() + text.size()) return {};
+            return fmt::format("'{}' is not a whole number from 0 to 18446744073709551615", text);
+          },
+          std::string()))
       ->type_name("N");
   command.add_flag("--ignore-eos", options.generate.ignore_end, "Go on after end-of-generation tokens");
 }
@@ -338,17 +365,18 @@ void add_output_flags(CLI::App& command, Options& options) {
 
 void add_generate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("generate", "Answer or continue a prompt with a model from a GGUF file");
+  CLI::App* command = app.add_subcommand("generate", "Answer or continue a prompt with a GGUF model");
   add_prompt_flags(*command, *options);
   add_sampling_flags(*command, *options);
   add_engine_flags(*command, *options);
   add_output_flags(*command, *options);
   command->footer(
-      "The text goes to stdout, the speed to stderr. Ctrl-C ends with what there is so far\nand exit code 130. "
+      "The text goes to stdout, the speed to stderr. Ctrl-C ends with what there is so\nfar and exit code 130. "
       "MONOTILE_TIER sets the default of --tier.");
   command->callback([options, command, &exit_code] {
     if (command->count("--prompt") + command->count("--token-ids") == 0)
       throw CLI::RequiredError("--prompt (or --token-ids)");
+    if (command->count("--token-ids") != 0) (void)parse_token_ids(options->token_ids);
     exit_code = run_generate(*options);
   });
 }

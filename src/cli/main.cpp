@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "cli/commands.hpp"
@@ -36,6 +37,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return fail(2, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(1, "out of host memory");
   } catch (const std::exception& error) {
     return fail(1, error.what());
   } catch (...) {

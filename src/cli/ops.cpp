@@ -120,7 +120,7 @@ void add_ops_command(CLI::App& app, int& exit_code) {
                    "Force a tier: reference, portable, tuned, vendor, or\nwith lower ones as stand-ins: portable+, ...")
       ->type_name("TIER");
   command->footer(
-      "Costs are estimates for a typical call of each operator; `last` is a last resort.\nMONOTILE_TIER sets the "
+      "Costs are estimates for a typical call of each operator; `last` is a last\nresort. MONOTILE_TIER sets the "
       "default of --tier.");
   command->callback([options, &exit_code] {
     const TierPolicy policy =

@@ -27,6 +27,7 @@ constexpr int kMaxTensorRank = 4;
 constexpr uint64_t kMaxEntries = uint64_t{1} << 16;
 constexpr uint64_t kMaxTensors = uint64_t{1} << 20;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
+constexpr uint64_t kMinAlignment = 8;  // the format asks for multiples of 8; elements of 4 bytes need 4
 // Extents and byte counts stay below 2^62, so that sums of two of them never overflow int64.
 constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
@@ -341,9 +342,9 @@ struct GgufFile::Parser {
     const GgufValue* v = file.find("general.alignment");
     if (v == nullptr) return;
     const uint64_t alignment = v->bits;
-    if (v->type != GgufType::u32 || alignment == 0 || alignment > kMaxAlignment || !std::has_single_bit(alignment)) {
+    if (v->type != GgufType::u32 || alignment < kMinAlignment || alignment > kMaxAlignment || !std::has_single_bit(alignment)) {
       file.fail("general.alignment is " + (v->is_integer() ? std::to_string(v->as_i64()) : std::string()) + " (" +
-                describe(*v) + "), allowed is a u32 power of two from 1 to " + std::to_string(kMaxAlignment));
+                describe(*v) + "), allowed is a u32 power of two from " + std::to_string(kMinAlignment) + " to " + std::to_string(kMaxAlignment));
     }
     file.alignment_ = alignment;
   }

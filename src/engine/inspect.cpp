@@ -235,7 +235,9 @@ std::string inspect_json(const GgufFile& file) {
   out["alignment"] = file.alignment();
   out["bytes"] = file.file_bytes();
   Json metadata = Json::object();
-  for (const GgufEntry& e : file.metadata()) metadata[std::string(e.key)] = value_json(e.value);
+  // Appended, since looking a key up walks through all of them; the reader has refused keys that occur twice.
+  auto& entries = metadata.get_ref<Json::object_t&>();
+  for (const GgufEntry& e : file.metadata()) entries.emplace_back(std::string(e.key), value_json(e.value));
   out["metadata"] = std::move(metadata);
   Json tensors = Json::array();
   for (const GgufTensor& t : file.tensors()) {

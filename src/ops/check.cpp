@@ -202,7 +202,8 @@ void same_or_disjoint(const char* op, const char* argument, const TensorView& vi
        std::string("the same view as ") + other_name + ", or no overlap with it");
 }
 
-void optional_status(const char* op, const TensorView& view, int64_t length, Device device) {
+void optional_status(const char* op, const TensorView& view, int64_t length, Device device,
+                     std::initializer_list<Named> others) {
   if (!view.defined()) return;
   present(op, "status", view, device);
   rank(op, "status", view, 1, 1);
@@ -210,6 +211,7 @@ void optional_status(const char* op, const TensorView& view, int64_t length, Dev
   extent(op, "status", view, 0, length);
   inner_stride(op, "status", view);
   element_aligned(op, "status", view);
+  for (const Named& other : others) disjoint(op, "status", view, other.name, other.view);
 }
 
 }  // namespace monotile::ops::check

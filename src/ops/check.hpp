@@ -34,7 +34,12 @@ void disjoint(const char* op, const char* argument, const TensorView& view, cons
 /// The two are the same view (in-place use), or share no memory.
 void same_or_disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name,
                       const TensorView& other);
-/// An i32 vector of `length` rows that receives status codes; undefined is fine.
-void optional_status(const char* op, const TensorView& view, int64_t length, Device device);
+struct Named {
+  const char* name;
+  const TensorView& view;
+};
+/// An i32 vector of `length` rows that receives status codes and shares no memory with `others`; undefined is fine.
+void optional_status(const char* op, const TensorView& view, int64_t length, Device device,
+                     std::initializer_list<Named> others);
 
 }  // namespace monotile::ops::check

@@ -38,12 +38,12 @@ using row_layout = typename row_layout_at<Index>::type;
 /// Most lanes that the policy gives a program of this layout: bounds a lane's registers.
 template <class L>
 constexpr int max_row_threads() {
-  return L::lanes_per_row != 0 ? 256 : L::vectors == 1 && !L::exact ? 256 : 512;
+  return L::lanes_per_row != 0 ? 256 : L::streaming ? 512 : L::exact && L::vectors == 2 ? 1024 : L::vectors == 1 && !L::exact ? 256 : 512;
 }
 /// Lanes that should fit on one multiprocessor at once: memory-bound programs hide latency by their number, and this bounds their registers.
 template <class L>
 constexpr int resident_row_threads() {
-  return L::vectors >= 4 ? 512 : L::vectors == 2 ? 1024 : 1536;
+  return L::vectors >= 4 || (L::streaming && !L::exact) ? 512 : L::vectors == 2 ? 1024 : 1536;
 }
 
 struct RowTile {
@@ -105,11 +105,10 @@ inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device)
   if (device.device.kind == DeviceKind::cpu) return tile;
   const int64_t vectors = (cols + 7) / 8;
   if (exact) {
-    // H200, 2026-11-29, a cut-down fp16 residual norm (docs/notes/add-rms-norm-h200.md): 4096 columns 142 us with 512 lanes of one vector, 143 with
-    // 256 of two; 8192 columns 73 us with 256 lanes of four, 80 with 512 of two.
-    if (tile.layout == kBlock2) {
-      tile = vectors <= 512 ? RowTile{kBlock1, whole_waves(vectors, 1, device), 1} : RowTile{kBlock4, whole_waves(vectors, 4, device), 1};
-    }
+    // H200, 2026-11-29, hand-written trials of the fp16 residual norm (docs/notes/add-rms-norm-h200.md): 4096 columns 134.5 us with 512 lanes of one vector, 135.3 with 256
+    // of two; 16384 columns 132.2 with 1024 of two, 133.3 with 512 of four.
+    if (tile.layout == kBlock2 && vectors <= 512) tile = {kBlock1, whole_waves(vectors, 1, device), 1};
+    if (tile.layout == kBlock4) tile = {kBlock2, whole_waves(vectors, 2, device), 1};
     tile.layout += kExact;
   } else if (tile.layout == kRows16) {
     tile = {kRows32, 128, 4};
@@ -131,6 +130,9 @@ inline bool whole_vectors(const TensorView& t) {
   return true;
 }
 
+/// True if one stride leads from row to row. Judged by strides alone, also where an extent is 1: see whole_vectors.
+inline bool one_stride(const TensorView& t) { return !t.defined() || t.rank < 3 || t.step(-3) == t.dim(-2) * t.step(-2); }
+
 inline int64_t programs_for(const RowTile& tile, int64_t rows) { return (rows + tile.rows_per_program - 1) / tile.rows_per_program; }
 
 /// Rows of about 16 KB in all are what one CPU thread takes at a time.
@@ -142,7 +144,7 @@ lang::view<T> row_view(const TensorView& t) {
   lang::view<T> v;
   v.data = static_cast<T*>(t.data);
   v.cols = t.dim(-1);
-  v.inner_rows = t.rank >= 3 ? static_cast<uint32_t>(std::max<int64_t>(1, t.dim(-2))) : 1;
+  v.split_rows(t.rank >= 3 ? static_cast<uint32_t>(std::max<int64_t>(1, t.dim(-2))) : 1);
   v.inner_stride = t.rank >= 3 ? t.step(-2) : 0;
   v.outer_stride = t.rank >= 3 ? t.step(-3) : (t.rank == 2 ? t.step(-2) : 0);
   if (t.rank >= 3 && t.dim(-2) == 1) v.inner_stride = 0;
@@ -150,7 +152,7 @@ lang::view<T> row_view(const TensorView& t) {
   if (v.inner_rows > 1 && v.outer_stride == static_cast<int64_t>(v.inner_rows) * v.inner_stride) {
     v.outer_stride = v.inner_stride;
     v.inner_stride = 0;
-    v.inner_rows = 1;
+    v.split_rows(1);
   }
   const int64_t size = static_cast<int64_t>(sizeof(T));
   v.vectors = vector_aligned(t.data) && v.outer_stride * size % 16 == 0 && v.inner_stride * size % 16 == 0;

@@ -75,9 +75,11 @@ void* Context::workspace(size_t bytes) {
                     std::to_string(bytes) +
                     " bytes in the middle of a graph capture; call reserve_workspace before it");
   }
-  // Growing by half at least keeps a slowly rising demand from allocating each time. Stream order makes it safe to let
-  // the old one go.
-  workspace_ = Buffer(*stream_, std::max({bytes, workspace_.size() + workspace_.size() / 2, kSmallestWorkspace}));
+  // Growing by half at least keeps a slowly rising demand from allocating each time. The old one stays: a captured graph
+  // may hold its address. All of them together stay under three times the largest.
+  Buffer larger(*stream_, std::max({bytes, workspace_.size() + workspace_.size() / 2, kSmallestWorkspace}));
+  if (workspace_.size() != 0) outgrown_.push_back(std::move(workspace_));
+  workspace_ = std::move(larger);
   return workspace_.data();
 }
 
@@ -90,6 +92,15 @@ void Context::note_use(const char* op, const char* implementation, Tier tier) {
     }
   }
   uses_.push_back({op, implementation, tier, 1});
+}
+
+void detail::throw_no_workspace(const char* op, size_t bytes) {
+  throw Error(ErrorCode::invalid_argument, std::string(op) + ": workspace: null; this plan needs " + std::to_string(bytes) +
+                                               " bytes (Plan::workspace_bytes)");
+}
+
+void detail::throw_wrong_stream(const char* op, Device planned, Device given) {
+  throw Error(ErrorCode::invalid_argument, std::string(op) + ": stream: of " + to_string(given) + "; the plan is for " + to_string(planned));
 }
 
 void detail::throw_no_implementation(const char* op, const DeviceInfo& device, const TierPolicy& policy,

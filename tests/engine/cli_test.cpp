@@ -245,7 +245,7 @@ TEST_F(CommandLine, WrongFlagsExitWith2) {
   };
   expect_refused({"generate", "--prompt", "x"}, 2, {"--model"});
   expect_refused(generate({}), 2, {"--prompt"});
-  expect_refused(generate({"--token-ids", "1,x"}), 2, {"--token-ids"});
+  for (const char* const ids : {"1,x", "", "1,,2", "1,", ",1", "1 2"}) expect_refused(generate({"--token-ids", ids}), 2, {"--token-ids"});
   refused({"--token-ids", "1"}, {"--token-ids"});
   refused({"--bogus"}, {"--bogus"});
   refused({"--max-tokens", "-1"}, {"--max-tokens"});
@@ -257,6 +257,7 @@ TEST_F(CommandLine, WrongFlagsExitWith2) {
   refused({"--min-p", "-0.1"}, {"--min-p"});
   refused({"--top-k", "-2"}, {"--top-k"});
   refused({"--seed", "-1"}, {"--seed"});
+  refused({"--seed", "18446744073709551616"}, {"--seed", "18446744073709551615"});
   refused({"--threads", "0"}, {"--threads"});
   refused({"--context", "0"}, {"--context"});
   refused({"--residual", "f16"}, {"--residual"});

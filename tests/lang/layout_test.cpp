@@ -47,7 +47,7 @@ TEST(View, OffsetsPastTwoToThe31AreExact) {
   v.outer_stride = 36864;
   EXPECT_EQ(v.row(58254) - v.row(0), int64_t{58254} * 36864);
   EXPECT_EQ(v.row(79999) - v.row(0), int64_t{79999} * 36864);
-  v.inner_rows = 8;
+  v.split_rows(8);
   v.inner_stride = int64_t{1} << 40;
   EXPECT_EQ(v.row(8 * 3 + 5) - v.row(0), 3 * int64_t{36864} + 5 * (int64_t{1} << 40));
 }

@@ -99,6 +99,15 @@ MT_WORD_TEST(InclusiveScan) {
   check_scan<blocked<8, 4, 0>>(4096, 4096);
 }
 
+// What is small beside a later value of another lane must not be lost.
+MT_WORD_TEST(InclusiveScanBeforeALargeValue) {
+  Fixture f(9, 128, 128, 5);
+  for (int64_t c = 0; c < 128; ++c) f.x[static_cast<size_t>(c)] = c == 0 ? 1.0f : c == 15 ? 3e8f : c == 77 ? std::numeric_limits<float>::infinity() : 0.0f;
+  run<ScanKernel<blocked<8, 1, 16>>, blocked<8, 1, 16>>(f);
+  for (int64_t c = 0; c < 15; ++c) ASSERT_EQ(f.out(0, c), 1.0f) << c;
+  for (int64_t c = 77; c < 128; ++c) ASSERT_EQ(f.out(0, c), std::numeric_limits<float>::infinity()) << c;
+}
+
 template <class L>
 struct ArgMaxKernel {
   template <class Ctx>

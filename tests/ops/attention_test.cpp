@@ -2,6 +2,8 @@
 
 #include "ops/attention/attention.hpp"
 
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tests/ops/test_util.hpp"
@@ -169,6 +171,77 @@ TEST_P(AttentionTest, CausalAlignsBottomRight) {
     }, kPortable);
     for (int64_t i = 0; i < r.queries; ++i) EXPECT_NEAR(out.get(2 * i), r.wanted[static_cast<size_t>(i)], 1e-4) << "query " << i;
   }
+}
+
+// A token that overflowed must not reach the earlier ones that cannot see it, though they share a tile.
+TEST_P(AttentionTest, WhatLaterTokensHoldStaysTheirs) {
+  for (const double bad : {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    TestTensor q = TestTensor::random(DType::f32, {4, 1, 64}, 1), k = TestTensor::random(DType::f32, {4, 1, 64}, 2), v = TestTensor::random(DType::f32, {4, 1, 64}, 3);
+    TestTensor out(DType::f32, {4, 1, 64}), lse(DType::f32, {4, 1});
+    for (int64_t i = 0; i < 64; ++i) v.set(3 * 64 + i, bad);
+    TestTensor q_start = TestTensor::of(DType::i32, {0.0, 4.0}), length = TestTensor::of(DType::i32, {4.0}), start = TestTensor::of(DType::i32, {0.0});
+    run_on<AttentionArgs>(device(), {&out, &lse}, [&](const At& at) {
+      return AttentionArgs{.out = at(out), .q = at(q), .key_cache = at(k), .value_cache = at(v), .block_table = {}, .kv_start = at(start), .q_start = at(q_start),
+                           .kv_length = at(length), .log_sum_exp = at(lse), .status = {}, .max_query = 4};
+    }, kPortable);
+    for (int64_t i = 0; i < 3 * 64; ++i) ASSERT_TRUE(std::isfinite(out.get(i))) << bad << " at " << i;
+    for (int64_t i = 3 * 64; i < 4 * 64; ++i) ASSERT_FALSE(std::isfinite(out.get(i))) << bad << " at " << i;
+  }
+}
+
+// A NaN query: NaN in both outputs, or joining parts by their log-sum-exp would drop it.
+TEST_P(AttentionTest, NanQueryShowsInBothOutputs) {
+  TestTensor q = TestTensor::random(DType::f32, {2, 1, 64}, 1), k = TestTensor::random(DType::f32, {9, 1, 64}, 2), v = TestTensor::random(DType::f32, {9, 1, 64}, 3);
+  TestTensor out(DType::f32, {2, 1, 64}), lse(DType::f32, {2, 1});
+  q.set(5, NAN);
+  TestTensor q_start = TestTensor::of(DType::i32, {0.0, 2.0}), length = TestTensor::of(DType::i32, {9.0}), start = TestTensor::of(DType::i32, {0.0});
+  run_on<AttentionArgs>(device(), {&out, &lse}, [&](const At& at) {
+    return AttentionArgs{.out = at(out), .q = at(q), .key_cache = at(k), .value_cache = at(v), .block_table = {}, .kv_start = at(start), .q_start = at(q_start),
+                         .kv_length = at(length), .log_sum_exp = at(lse), .status = {}, .max_query = 2};
+  }, kPortable);
+  EXPECT_TRUE(std::isnan(out.get(0)) && std::isnan(lse.get(0)));
+  EXPECT_TRUE(std::isfinite(out.get(64)) && std::isfinite(lse.get(1)));
+}
+
+// Tables on the device that point outside: clamped, reported, nothing outside touched (guard zones, sanitizers).
+TEST_P(AttentionTest, TablesThatPointOutsideAreClampedAndReported) {
+  struct Tables {
+    double first, end, start, length;
+    bool reported;
+  };
+  for (const Tables& t : {Tables{0, 4, 0, 8, false}, Tables{0, 9, 0, 8, true}, Tables{-3, 4, 0, 8, true}, Tables{0, 4, 100, 8, true}, Tables{0, 4, 5, 8, true},
+                          Tables{0, 4, 0, -2, true}, Tables{0, 4, -1, 8, true}}) {
+    TestTensor q = TestTensor::random(DType::f32, {4, 2, 64}, 1), k = TestTensor::random(DType::f32, {8, 1, 64}, 2), v = TestTensor::random(DType::f32, {8, 1, 64}, 3);
+    TestTensor out(DType::f32, {4, 2, 64}), status = TestTensor::of(DType::i32, {0.0});
+    TestTensor q_start = TestTensor::of(DType::i32, {t.first, t.end}), length = TestTensor::of(DType::i32, {t.length}), start = TestTensor::of(DType::i32, {t.start});
+    const auto call = [&] {
+      run_on<AttentionArgs>(device(), {&out, &status}, [&](const At& at) {
+        return AttentionArgs{.out = at(out), .q = at(q), .key_cache = at(k), .value_cache = at(v), .block_table = {}, .kv_start = at(start), .q_start = at(q_start),
+                             .kv_length = at(length), .log_sum_exp = {}, .status = at(status), .max_query = 4};
+      }, kPortable);
+    };
+    try {
+      call();
+    } catch (const Error& error) {  // what the host can read it refuses
+      EXPECT_TRUE(device().host_memory() && t.reported) << error.what();
+      continue;
+    }
+    EXPECT_EQ(status.get(0) != 0, t.reported) << t.first << " " << t.end << " " << t.start << " " << t.length;
+    EXPECT_TRUE(out.guards_intact());
+    for (int64_t i = 0; i < out.size(); ++i) ASSERT_TRUE(std::isfinite(out.get(i))) << i;
+  }
+}
+
+// max_query is a bound: one far above the tokens that are there costs nothing and changes nothing.
+TEST_P(AttentionTest, GenerousBoundOfQueries) {
+  TestTensor q = TestTensor::random(DType::f32, {3, 1, 64}, 1), k = TestTensor::random(DType::f32, {5, 1, 64}, 2), v = TestTensor::random(DType::f32, {5, 1, 64}, 3);
+  TestTensor out(DType::f32, {3, 1, 64});
+  TestTensor q_start = TestTensor::of(DType::i32, {0.0, 3.0}), length = TestTensor::of(DType::i32, {5.0}), start = TestTensor::of(DType::i32, {0.0});
+  run_on<AttentionArgs>(device(), {&out}, [&](const At& at) {
+    return AttentionArgs{.out = at(out), .q = at(q), .key_cache = at(k), .value_cache = at(v), .block_table = {}, .kv_start = at(start), .q_start = at(q_start),
+                         .kv_length = at(length), .log_sum_exp = {}, .status = {}, .max_query = int64_t{1} << 34};
+  }, kPortable);
+  for (int64_t i = 0; i < out.size(); ++i) ASSERT_TRUE(std::isfinite(out.get(i))) << i;
 }
 
 // The same sequence alone and in a batch gives the same bits.

@@ -88,6 +88,18 @@ TEST_P(NormTest, LargeHalfValuesKeepTheirScale) {
   }
 }
 
+// The same in the wide types, as far as the squares go (docs/policies.md): below 1e19 exact, above it zeros and no NaN.
+TEST_P(NormTest, LargeWideValues) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const double magnitude : {1e18, 1e20}) {
+      TestTensor x(dtype, {1, 8}), y(dtype, {1, 8}), gamma = TestTensor::of(dtype, std::vector<double>(8, 1.0));
+      for (int64_t i = 0; i < 8; ++i) x.set(i, i % 2 == 0 ? magnitude : -magnitude);
+      run_on<RmsNormArgs>(device(), {&y}, [&](const At& at) { return RmsNormArgs{.y = at(y), .residual = {}, .x = at(x), .gamma = at(gamma), .beta = {}}; }, kPortable);
+      for (int64_t i = 0; i < 8; ++i) EXPECT_NEAR(y.get(i), magnitude < 1e19 ? (i % 2 == 0 ? 1.0 : -1.0) : 0.0, 1e-6);
+    }
+  }
+}
+
 TEST_P(NormTest, InPlaceEqualsOutOfPlace) {
   for (const int64_t cols : {77, 4096, 20000}) {
     TestTensor x = TestTensor::random(DType::bf16, {3, cols}, 5), y(DType::bf16, {3, cols}), gamma = TestTensor::random(DType::bf16, {cols}, 6);

@@ -746,7 +746,7 @@ class ReferenceCatalogue : public OnDevice {};
 MONOTILE_ON_DEVICES(ReferenceCatalogue);
 
 TEST_P(ReferenceCatalogue, SelfTestsPass) {
-  EXPECT_EQ(operators().size(), 13u);
+  EXPECT_GE(operators().size(), 13u);
   for (const OperatorInfo& info : operators()) EXPECT_EQ(info.self_test(device_info(device())), "") << info.name;
 }
 

@@ -24,7 +24,8 @@ struct blocked {
   static constexpr int elements = VectorElements * Vectors;
   /// Rows longer than the tile are walked in chunks and read again instead of being kept in registers.
   static constexpr bool streaming = Streaming;
-  /// The host has checked that rows are whole aligned vectors: no tails in the code, which halves a lane's registers.
+  /// The host has checked that rows are whole aligned vectors (and, where a row has all lanes, one stride apart): no tails in the code, which
+  /// halves a lane's registers.
   static constexpr bool exact = Exact;
 
   static MT_FN constexpr int row_lanes(int lanes) { return LanesPerRow != 0 ? LanesPerRow : lanes; }
@@ -32,7 +33,8 @@ struct blocked {
   static MT_FN constexpr int cols(int lanes) { return row_lanes(lanes) * elements; }
   static MT_FN constexpr coordinate coord(int lane, int element, int lanes) {
     const int width = row_lanes(lanes);
-    return {lane / width, ((element / VectorElements) * width + lane % width) * VectorElements + element % VectorElements};
+    const int row = LanesPerRow == 0 ? 0 : lane / width, in_row = LanesPerRow == 0 ? lane : lane % width;  // no division by a run-time width
+    return {row, ((element / VectorElements) * width + in_row) * VectorElements + element % VectorElements};
   }
 };
 

@@ -17,13 +17,20 @@ struct view {
   int64_t outer_stride = 0;  ///< elements between outer indices
   int64_t inner_stride = 0;  ///< elements between inner indices
   int64_t cols = 0;
-  uint32_t inner_rows = 1;
-  bool vectors = false;  ///< every row starts on 16 bytes: whole vectors may be moved
+  uint32_t inner_rows = 1;    ///< set by split_rows
+  bool vectors = false;       ///< every row starts on 16 bytes: whole vectors may be moved
+  uint64_t inner_inverse = 0;  ///< 2^64 / inner_rows rounded up; 0 where inner_rows is 1
+
+  MT_FN void split_rows(uint32_t inner) {
+    inner_rows = inner;
+    inner_inverse = inner <= 1 ? 0 : UINT64_MAX / inner + 1;
+  }
 
   MT_FN T* row(int64_t r) const {
-    if (inner_rows == 1) return data + r * outer_stride;
-    const uint32_t outer = static_cast<uint32_t>(r) / inner_rows, inner = static_cast<uint32_t>(r) - outer * inner_rows;
-    return data + static_cast<int64_t>(outer) * outer_stride + static_cast<int64_t>(inner) * inner_stride;
+    if (inner_inverse == 0) return data + r * outer_stride;
+    const uint64_t n = static_cast<uint32_t>(r);  // no division: n * inverse / 2^64
+    const int64_t outer = static_cast<int64_t>((n * (inner_inverse >> 32) + (n * static_cast<uint32_t>(inner_inverse) >> 32)) >> 32);
+    return data + outer * outer_stride + (r - outer * inner_rows) * inner_stride;
   }
 };
 

@@ -100,7 +100,14 @@ void check_args(const AttentionArgs& args, Device device) {
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "out", args.out);
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "q", args.q);
   }
-  check::optional_status(op, args.status, sequences, device);
+  check::optional_status(op, args.status, sequences, device,
+                         {{"out", args.out}, {"q", args.q}, {"key_cache", args.key_cache}, {"value_cache", args.value_cache}, {"block_table", args.block_table},
+                          {"kv_start", args.kv_start}, {"q_start", args.q_start}, {"kv_length", args.kv_length}, {"log_sum_exp", args.log_sum_exp}});
+  for (const check::Named& table : {check::Named{"block_table", args.block_table}, check::Named{"kv_start", args.kv_start},
+                                    check::Named{"q_start", args.q_start}, check::Named{"kv_length", args.kv_length}}) {
+    check::disjoint(op, "out", args.out, table.name, table.view);
+    check::disjoint(op, "log_sum_exp", args.log_sum_exp, table.name, table.view);
+  }
 
   if (!(args.scale - args.scale == 0.0f))
     check::fail(op, "scale", std::to_string(args.scale), "a finite number; 0 means 1 / sqrt(dim_qk)");

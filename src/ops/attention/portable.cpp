@@ -21,6 +21,7 @@ struct Policy {
 };
 
 int64_t kv_bound(const AttentionArgs& a) {
+  if (a.key_cache.dim(0) == 0) return 0;
   int64_t most = a.block_table.defined() ? a.block_table.dim(1) * a.key_cache.dim(2) : a.key_cache.dim(0);
   if (a.max_kv_length > 0) most = std::min(most, a.max_kv_length);
   return most;
@@ -33,7 +34,8 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   p.types = attention_kernels::types_of(a.q.dtype, a.key_cache.dtype);
   p.width = lanes ? attention_kernels::width_of(std::max(a.q.dim(2), a.out.dim(2))) : attention_kernels::up_to_64;
   // Four rows share each key that is loaded. One sequence on CPU would then leave threads idle when decoding.
-  p.rows = a.max_query * group >= 4 && (lanes || a.max_query > 1) ? 4 : 1;
+  const int64_t queries = std::min(a.max_query, a.q.dim(0));  // a bound may be generous
+  p.rows = queries * group >= 4 && (lanes || queries > 1) ? 4 : 1;
   // The split count is that of the longest allowed sequence; shorter ones use only their own splits, in the same places.
   p.splits = lanes && a.max_query == 1 ? std::max<int64_t>(1, (kv_bound(a) + kernels::kSplitKeys - 1) / kernels::kSplitKeys) : 1;
   return p;
@@ -68,7 +70,7 @@ lang::view<KV> cache_view(const TensorView& t, bool paged) {
   v.data = static_cast<KV*>(t.data);
   v.cols = t.dim(-1);
   v.outer_stride = t.step(0);
-  v.inner_rows = paged ? static_cast<uint32_t>(t.dim(2)) : 1;
+  v.split_rows(paged ? static_cast<uint32_t>(t.dim(2)) : 1);
   v.inner_stride = paged ? t.step(2) : 0;
   const int64_t size = static_cast<int64_t>(sizeof(KV)), head_stride = t.step(1);
   v.vectors = vector_aligned(t.data) && v.outer_stride * size % 16 == 0 && v.inner_stride * size % 16 == 0 && head_stride * size % 16 == 0;
@@ -121,7 +123,9 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.causal = a.causal;
   p.splits = static_cast<int32_t>(splits);
   p.merge_splits = p.splits;
-  const int64_t query_rows = a.max_query * p.group;
+  p.tokens = a.q.dim(0);
+  p.dense_rows = paged ? 0 : a.key_cache.dim(0);
+  const int64_t query_rows = std::min(a.max_query, p.tokens) * p.group;
   p.tiles = static_cast<int32_t>((query_rows + rows - 1) / rows);
   constexpr int kThreads = 128;
   const size_t scratch = stream.device().kind == DeviceKind::cpu ? 0 : kThreads * 8 * sizeof(float);

@@ -42,7 +42,7 @@ void check_args(const EmbeddingArgs& args, Device device) {
   check::no_self_overlap(op, "y", args.y);
   check::disjoint(op, "y", args.y, "table", args.table);
   check::disjoint(op, "y", args.y, "ids", args.ids);
-  check::optional_status(op, args.status, args.ids.dim(0), device);
+  check::optional_status(op, args.status, args.ids.dim(0), device, {{"y", args.y}, {"table", args.table}, {"ids", args.ids}});
 }
 
 /// Ids that the host can see are refused here where no status would tell.

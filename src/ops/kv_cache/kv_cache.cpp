@@ -65,7 +65,8 @@ void check_args(const KvAppendArgs& args, Device device) {
     check::disjoint(op, name, *cache, "v", args.v);
     check::disjoint(op, name, *cache, "slots", args.slots);
   }
-  check::optional_status(op, args.status, args.slots.dim(0), device);
+  check::optional_status(op, args.status, args.slots.dim(0), device,
+                         {{"key_cache", args.key_cache}, {"value_cache", args.value_cache}, {"k", args.k}, {"v", args.v}, {"slots", args.slots}});
 }
 
 /// Slots that the host can see are refused here where no status would tell.

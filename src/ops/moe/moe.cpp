@@ -75,7 +75,7 @@ Plan<RouterArgs> plan(Device device, const RouterArgs& args, const TierPolicy& p
   }
   if (static_cast<int>(args.score) > 1)
     check::fail(op, "score", std::to_string(static_cast<int>(args.score)), "0 or 1");
-  check::optional_status(op, args.status, rows, device);
+  check::optional_status(op, args.status, rows, device, {{"weights", args.weights}, {"experts", args.experts}, {"logits", args.logits}, {"bias", args.bias}});
   check::disjoint(op, "weights", args.weights, "logits", args.logits);
   check::disjoint(op, "experts", args.experts, "logits", args.logits);
   check::disjoint(op, "weights", args.weights, "experts", args.experts);

@@ -10,7 +10,10 @@ namespace {
 
 RowTile tile_of(const RmsNormArgs& a, const DeviceInfo& device) {
   const bool exact = whole_vectors(a.x) && whole_vectors(a.y) && whole_vectors(a.residual) && whole_vectors(a.gamma) && whole_vectors(a.beta);
-  return pick_row_tile(a.x.dim(-1), exact, device);
+  const RowTile tile = pick_row_tile(a.x.dim(-1), exact, device);
+  const bool whole_program = tile.layout != kExact + kRows16 && tile.layout != kExact + kRows32;
+  const bool plain = one_stride(a.x) && one_stride(a.y) && one_stride(a.residual);
+  return exact && whole_program && !plain ? pick_row_tile(a.x.dim(-1), false, device) : tile;
 }
 
 const char* supports(const RmsNormArgs& a, const DeviceInfo& device) {

@@ -23,7 +23,7 @@ void register_layouts(norm::Types types) {
     register_layout<X, R, Residual, kExact + kRows16>(types);
     register_layout<X, R, Residual, kExact + kRows32>(types);
     register_layout<X, R, Residual, kExact + kBlock1>(types);
-    register_layout<X, R, Residual, kExact + kBlock4>(types);
+    register_layout<X, R, Residual, kExact + kBlock2>(types);
     register_layout<X, R, Residual, kExact + kStream>(types);
     register_layout<X, R, Residual, kRows32>(types);
     register_layout<X, R, Residual, kBlock2>(types);

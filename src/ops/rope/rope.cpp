@@ -79,7 +79,9 @@ void check_args(const RopeArgs& args, Device device) {
     check::disjoint(op, "q_out", args.q_out, "k_out", args.k_out);
     check::disjoint(op, "k_out", args.k_out, "q", args.q);
   }
-  check::optional_status(op, args.status, args.q.dim(0), device);
+  check::optional_status(op, args.status, args.q.dim(0), device,
+                         {{"q_out", args.q_out}, {"k_out", args.k_out}, {"q", args.q}, {"k", args.k}, {"positions", args.positions}, {"cos", args.cos},
+                          {"sin", args.sin}});
 }
 
 RopeArgs typical(const DeviceInfo& info) {

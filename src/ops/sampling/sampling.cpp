@@ -40,7 +40,7 @@ void check_rows(const char* op, const TensorView& ids, const TensorView& logits,
   check::inner_stride(op, "ids", ids);
   check::element_aligned(op, "ids", ids);
   check::disjoint(op, "ids", ids, "logits", logits);
-  check::optional_status(op, status, logits.dim(0), device);
+  check::optional_status(op, status, logits.dim(0), device, {{"ids", ids}, {"logits", logits}});
 }
 
 void check_parameter(const char* argument, const TensorView& view, DType dtype, const SampleArgs& args, Device device) {

@@ -19,8 +19,8 @@ void register_layout() {
 template <class Y, class X, uint32_t Layout>
 void register_staged() {
   using K = kernels::Softmax<Y, X, row_layout<Layout>, true>;
-  register_bounded<K, 512, row_layout<Layout>::exact ? 1536 : 1024>("softmax_staged",
-                                                                    variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+  constexpr int kResident = row_layout<Layout>::exact && sizeof(X) == 2 ? 1536 : 1024;
+  register_bounded<K, 512, kResident>("softmax_staged", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
 }
 
 template <class Y, class X>
@@ -29,7 +29,7 @@ void register_layouts() {
     register_layout<Y, X, kExact + kRows16>();
     register_layout<Y, X, kExact + kRows32>();
     register_layout<Y, X, kExact + kBlock1>();
-    register_layout<Y, X, kExact + kBlock4>();
+    register_layout<Y, X, kExact + kBlock2>();
     register_layout<Y, X, kExact + kWide>();
     register_staged<Y, X, kExact + kStream>();
     register_layout<Y, X, kRows32>();

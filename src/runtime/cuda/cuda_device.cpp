@@ -17,12 +17,30 @@ void check(cudaError_t status, const char* call) {
               std::string("cuda: ") + call + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
 }
 
-/// Selects `device` for this thread. The current device is asked each time (some nanoseconds, no driver call) since
-/// other code of the process may change it.
-void select(int device) {
-  int current = -1;
-  if (cudaGetDevice(&current) == cudaSuccess && current == device) return;
-  check(cudaSetDevice(device), "cudaSetDevice");
+/// `device` is this thread's current one while this lives (asked each time, some nanoseconds); the caller's own choice
+/// comes back after.
+class Selected {
+ public:
+  explicit Selected(int device) {
+    if (cudaGetDevice(&before_) == cudaSuccess && before_ == device) {
+      before_ = -1;
+    } else {
+      check(cudaSetDevice(device), "cudaSetDevice");
+    }
+  }
+  ~Selected() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+  Selected(const Selected&) = delete;
+  Selected& operator=(const Selected&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
+/// For calls that may not throw: an error that nobody sees must not show up in the application's next call either.
+void forget(cudaError_t status) noexcept {
+  if (status != cudaSuccess) (void)cudaGetLastError();
 }
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
@@ -122,30 +140,30 @@ Found find() {
 }
 
 void* create_stream(int device) {
-  select(device);
+  const Selected selected(device);
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   return stream;
 }
-void destroy_stream(int, void* stream) noexcept { (void)cudaStreamDestroy(stream_of(stream)); }
+void destroy_stream(int, void* stream) noexcept { forget(cudaStreamDestroy(stream_of(stream))); }
 void synchronize_stream(int device, void* stream) {
-  select(device);
+  const Selected selected(device);
   check(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
 }
 
 void* create_event(int device) {
-  select(device);
+  const Selected selected(device);
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "cudaEventCreate");
   return event;
 }
-void destroy_event(int, void* event) noexcept { (void)cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+void destroy_event(int, void* event) noexcept { forget(cudaEventDestroy(static_cast<cudaEvent_t>(event))); }
 void record_event(int device, void* event, void* stream) {
-  select(device);
+  const Selected selected(device);
   check(cudaEventRecord(static_cast<cudaEvent_t>(event), stream_of(stream)), "cudaEventRecord");
 }
 void synchronize_event(int device, void* event) {
-  select(device);
+  const Selected selected(device);
   check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize");
 }
 double elapsed_ms(const void* start, const void* end) {
@@ -156,42 +174,42 @@ double elapsed_ms(const void* start, const void* end) {
 }
 
 bool is_capturing(int device, void* stream) {
-  select(device);
+  const Selected selected(device);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream_of(stream), &status), "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
 void begin_capture(int device, void* stream) {
-  select(device);
+  const Selected selected(device);
   // Thread-local: other threads may allocate meanwhile, while an allocation of this thread in the middle of a capture
   // is an error.
   check(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
 }
 void* end_capture(int device, void* stream) {
-  select(device);
+  const Selected selected(device);
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(stream_of(stream), &graph), "cudaStreamEndCapture");
   cudaGraphExec_t executable = nullptr;
   const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
-  (void)cudaGraphDestroy(graph);
+  forget(cudaGraphDestroy(graph));
   check(status, "cudaGraphInstantiate");
   return executable;
 }
 void launch_graph(int device, void* executable, void* stream) {
-  select(device);
+  const Selected selected(device);
   check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), stream_of(stream)), "cudaGraphLaunch");
 }
-void destroy_graph(void* executable) noexcept { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable)); }
+void destroy_graph(void* executable) noexcept { forget(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable))); }
 
 void* allocate(int device, size_t bytes) {
-  select(device);
+  const Selected selected(device);
   void* data = nullptr;
   check_memory(cudaMalloc(&data, bytes), "cudaMalloc", device, bytes);
   return data;
 }
-void release(int, void* data) noexcept { (void)cudaFree(data); }
+void release(int, void* data) noexcept { forget(cudaFree(data)); }
 void* allocate_in_order(int device, void* stream, size_t bytes) {
-  select(device);
+  const Selected selected(device);
   void* data = nullptr;
   check_memory(cudaMallocFromPoolAsync(&data, bytes, pool_of(device), stream_of(stream)), "cudaMallocFromPoolAsync",
                device, bytes);
@@ -199,21 +217,21 @@ void* allocate_in_order(int device, void* stream, size_t bytes) {
 }
 void release_in_order(int device, void* stream, void* data) noexcept {
   int before = -1;
-  (void)cudaGetDevice(&before);
-  if (before != device) (void)cudaSetDevice(device);
-  (void)cudaFreeAsync(data, stream_of(stream));
-  if (before != device && before >= 0) (void)cudaSetDevice(before);
+  forget(cudaGetDevice(&before));
+  if (before != device) forget(cudaSetDevice(device));
+  forget(cudaFreeAsync(data, stream_of(stream)));
+  if (before != device && before >= 0) forget(cudaSetDevice(before));
 }
 
 void copy(int device, void* stream, void* destination, const void* source, size_t bytes, Direction direction) {
-  select(device);
+  const Selected selected(device);
   const cudaMemcpyKind kind = direction == Direction::to_device ? cudaMemcpyHostToDevice
                               : direction == Direction::to_host ? cudaMemcpyDeviceToHost
                                                                 : cudaMemcpyDeviceToDevice;
   check(cudaMemcpyAsync(destination, source, bytes, kind, stream_of(stream)), "cudaMemcpyAsync");
 }
 void fill(int device, void* stream, void* destination, int value, size_t bytes) {
-  select(device);
+  const Selected selected(device);
   check(cudaMemsetAsync(destination, value, bytes, stream_of(stream)), "cudaMemsetAsync");
 }
 

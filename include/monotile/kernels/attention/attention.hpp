@@ -10,7 +10,16 @@ using namespace lang;  // NOLINT: kernels are written in the language
 /// The piece of work of one program: `Rows` query rows (token and head of one kv head) against a range of keys.
 struct AttentionWork {
   int64_t sequence, kv_head, first_row, query_rows, query_tokens, first_token, length, split;
+  int64_t first_key_row;  ///< dense caches: the row of key 0
 };
+
+/// v within [low, high]; tables on the device are clamped, and the sequence's status says so.
+template <class P>
+MT_FN int64_t clamped(const P& p, int64_t sequence, int64_t v, int64_t low, int64_t high) {
+  if (v >= low && v <= high) return v;
+  if (p.status != nullptr) p.status[sequence] = 1;
+  return v < low ? low : high;
+}
 
 template <class P>
 MT_FN AttentionWork attention_work(const P& p, int64_t program, int rows) {
@@ -19,12 +28,13 @@ MT_FN AttentionWork attention_work(const P& p, int64_t program, int rows) {
   w.split = rest % p.splits;
   w.kv_head = rest / p.splits % p.kv_heads;
   w.sequence = rest / p.splits / p.kv_heads;
-  w.first_token = p.q_start[w.sequence];
-  w.query_tokens = p.q_start[w.sequence + 1] - w.first_token;
+  w.first_token = clamped(p, w.sequence, p.q_start[w.sequence], 0, p.tokens);
+  w.query_tokens = clamped(p, w.sequence, p.q_start[w.sequence + 1], w.first_token, p.tokens) - w.first_token;
   w.query_rows = w.query_tokens * p.group;
   w.first_row = tile * rows;
-  const int64_t length = p.kv_length[w.sequence];
-  w.length = length < 0 ? 0 : length > p.max_kv_length ? p.max_kv_length : length;
+  w.first_key_row = p.block_table == nullptr ? clamped(p, w.sequence, p.kv_start[w.sequence], 0, p.dense_rows) : 0;
+  const int64_t room = p.block_table == nullptr ? p.dense_rows - w.first_key_row : p.max_kv_length;
+  w.length = clamped(p, w.sequence, p.kv_length[w.sequence], 0, room < p.max_kv_length ? room : p.max_kv_length);
   return w;
 }
 
@@ -52,13 +62,9 @@ MT_FN int64_t query_row(const P& p, const AttentionWork& w, int64_t row) {
 template <class P>
 MT_FN int64_t cache_row(const P& p, const AttentionWork& w, int64_t key, int64_t first, int64_t end) {
   if (key < first || key >= end) return -1;
-  if (p.block_table == nullptr) return p.kv_start[w.sequence] + key;
+  if (p.block_table == nullptr) return w.first_key_row + key;
   const int64_t page_index = key / p.page_size;
-  int64_t page = p.block_table[w.sequence * p.table_stride + page_index];
-  if (page < 0 || page >= p.pages) {
-    if (p.status != nullptr) p.status[w.sequence] = 1;
-    page = page < 0 ? 0 : p.pages - 1;
-  }
+  const int64_t page = clamped(p, w.sequence, p.block_table[w.sequence * p.table_stride + page_index], 0, p.pages - 1);
   return page * p.page_size + key % p.page_size;
 }
 
@@ -73,6 +79,7 @@ struct Attention {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const AttentionWork w = attention_work(p, ctx.program, Rows);
     if (w.first_row >= w.query_rows) return;
+    if (p.splits > 1 && w.split >= p.partial_splits(w.length)) return;  // never read
     const int64_t last_row = w.first_row + Rows < w.query_rows ? w.first_row + Rows : w.query_rows;
 
     const auto at = local_rows<L>(ctx, p.dim_qk);
@@ -122,7 +129,8 @@ struct Attention {
         const auto rescale = map([](auto a, auto b) { return a == b ? 1.0f : fast_exp2(a - b); }, highest[j], above);
         const auto weight = map([](auto s, auto b) { return s == -kInfinity ? 0.0f : fast_exp2(s - b); }, score, above);
         total[j] = map([](auto t, auto r, auto x) { return t * r + x; }, total[j], rescale, weight);
-        assign(ctx, value_at, acc[j], map([](auto a, auto r, auto x, auto b) { return a * r + x * b; }, acc[j], rescale, weight, v));
+        // A key that this row does not see counts for nothing, even where its value is inf or NaN.
+        assign(ctx, value_at, acc[j], map([](auto a, auto r, auto x, auto b) { return a * r + select(x == 0.0f, x, x * b); }, acc[j], rescale, weight, v));
         highest[j] = above;
       }
     }
@@ -138,7 +146,7 @@ struct Attention {
       const auto first = first_row_only(value_at);
       if (p.splits > 1) {
         float* slot = p.partial + (row * p.splits + w.split) * (p.dim_v + 2);
-        store(ctx, view<float>{slot + 2, 0, 0, p.dim_v, 1, false}, at_rows(first, int64_t{0}), result);
+        store(ctx, view<float>{slot + 2, 0, 0, p.dim_v}, at_rows(first, int64_t{0}), result);
         store_row_value(ctx, slot, first, most);
         store_row_value(ctx, slot + 1, first, sum);
       } else {
@@ -150,12 +158,12 @@ struct Attention {
   /// out = result / sum, and the logarithm of the sum; a row that saw no key gives 0 and -inf.
   template <class Ctx, class At, class Tile, class Value>
   static MT_FN void finish(Ctx& ctx, const Params& p, const At& first, int64_t row, const Tile& result, const Value& most, const Value& sum) {
-    const auto inverse = map([](auto s) { return s > 0.0f ? 1.0f / s : 0.0f; }, sum);
+    const auto inverse = map([](auto s) { return s == 0.0f ? 0.0f : 1.0f / s; }, sum);
     store(ctx, p.out, at_rows(first, row), map([](auto a, auto i) { return a * i; }, result, inverse));
     if (p.log_sum_exp == nullptr) return;
     const int64_t heads = static_cast<int64_t>(p.kv_heads) * p.group;
     float* lse = p.log_sum_exp + row / heads * p.lse_token_stride + row % heads * p.lse_head_stride;
-    store_row_value(ctx, lse, first, map([](auto m, auto s) { return s > 0.0f ? m * 0.693147181f + fast_log(s) : -kInfinity; }, most, sum));
+    store_row_value(ctx, lse, first, map([](auto m, auto s) { return s == 0.0f ? -kInfinity : m * 0.693147181f + fast_log(s); }, most, sum));
   }
 };
 
@@ -182,7 +190,7 @@ struct MergeSplits {
       const auto rescale = map([](auto a, auto b) { return a == b ? 1.0f : fast_exp2(a - b); }, highest, above);
       const auto share = map([=](auto b) { return m == -kInfinity ? 0.0f : fast_exp2(m - b); }, above);
       total = map([=](auto a, auto r, auto x) { return a * r + x * t; }, total, rescale, share);
-      const view<const float> values{slot + 2, 0, 0, p.dim_v, 1, false};
+      const view<const float> values{slot + 2, 0, 0, p.dim_v};
       assign(ctx, at, acc, map([](auto a, auto r, auto x, auto v) { return a * r + x * v; }, acc, rescale, share,
                                load(ctx, values, at_rows(at, int64_t{0}))));
       highest = above;

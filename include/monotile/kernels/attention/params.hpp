@@ -31,6 +31,8 @@ struct AttentionParams {
   int32_t splits;              ///< of the keys; 1 in the kernel that merges them
   int32_t merge_splits;        ///< what `partial` was laid out for
   int32_t page_size, pages;
+  int64_t tokens;              ///< of q
+  int64_t dense_rows;          ///< of a dense cache
   int32_t dim_qk, dim_v;
   bool causal;
 

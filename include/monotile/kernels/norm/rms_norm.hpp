@@ -15,7 +15,6 @@ struct RmsNorm {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
-    prefetch(ctx, p.gamma, row);  // wanted after the reduction; asked for now, so that its latency is hidden
     auto h = [&] {
       if constexpr (Residual) {
         return hold(
@@ -30,17 +29,18 @@ struct RmsNorm {
         return hold(ctx, row, [&](const auto& at) { return load<L::streaming ? cache::normal : cache::stream>(ctx, p.x, at); });
       }
     }();
+    const auto gamma = load_ahead(ctx, p.gamma, row);
     const auto squares = fold<Sum>(ctx, h, [](auto v) { return v * v; });
     const auto inverse = map([&](auto s) { return recip_sqrt(s / static_cast<float>(p.cols) + p.eps); }, squares);
     const float offset = p.gamma_offset;
     if (p.beta.data == nullptr) {
       each(ctx, h, [&](const auto& at, const auto& t) {
-        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g) { return v * i * (g + offset); }, t, inverse, load_bcast(ctx, p.gamma, at)));
+        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g) { return v * i * (g + offset); }, t, inverse, arrived(ctx, gamma, at)));
       });
     } else {
       each(ctx, h, [&](const auto& at, const auto& t) {
-        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return v * i * (g + offset) + b; }, t, inverse,
-                                load_bcast(ctx, p.gamma, at), load_bcast(ctx, p.beta, at)));
+        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return v * i * (g + offset) + b; }, t, inverse, arrived(ctx, gamma, at),
+                                load_bcast(ctx, p.beta, at)));
       });
     }
   }

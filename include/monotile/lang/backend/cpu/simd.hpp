@@ -142,6 +142,8 @@ MT_FN sums_pack<N> operator+(const sums_pack<N>& a, const sums_pack<N>& b) { ret
 template <int N>
 MT_FN mask_pack<N> is_nan(const pack<N>& v) { return v != v; }
 template <int N>
+MT_FN pack<N> select(bool condition, float a, const pack<N>& b) { return condition ? pack<N>(a) : b; }
+template <int N>
 MT_FN pack<N> max_of(const pack<N>& a, const pack<N>& b) { return select(a > b, a, b); }
 template <int N>
 MT_FN pack<N> max_of(const pack<N>& a, float b) { return max_of(a, pack<N>(b)); }

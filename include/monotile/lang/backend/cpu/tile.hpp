@@ -104,6 +104,11 @@ struct any_tile : expression {
 };
 template <class L>
 MT_FN any_tile load_bcast(Context&, const any_vector& from, const place<L>&) { return any_tile(from); }
+/// A vector over columns that is wanted later: here it is read when it is.
+template <class L>
+MT_FN any_vector load_ahead(Context&, const any_vector& from, const place<L>&) { return from; }
+template <class L>
+MT_FN any_tile arrived(Context& ctx, const any_vector& from, const place<L>& at) { return load_bcast(ctx, from, at); }
 
 template <DType Q>
 struct block_tile : expression {
@@ -158,9 +163,6 @@ MT_FN dup_tile<typename bare<T>::type> load_dup(Context&, const view<T>& from, c
 
 template <class L>
 MT_FN int64_t load_index(Context&, const any_index& from, const place<L>& at) { return at.live ? from.at(at.row) : -1; }
-
-template <class L>
-MT_FN void prefetch(Context&, const any_vector&, const place<L>&) {}
 
 template <class T, class L>
 MT_FN typename bare<T>::type load_row_value(Context&, T* from, const place<L>& at) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "monotile/lang/backend/cuda/primitives.hpp"
@@ -38,7 +39,9 @@ __global__ void __launch_bounds__(max_threads_of<K>(), min_blocks_of<K>()) entry
 }
 
 inline void check_launch(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) throw Error(ErrorCode::device_error, std::string("cuda: ") + what + cudaGetErrorString(status));
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // a refused call must not show up again in the application's next one
+  throw Error(ErrorCode::device_error, std::string("cuda: ") + what + cudaGetErrorString(status));
 }
 
 /// The stream's device is the current one of this thread while this lives; the caller's own choice comes back after.
@@ -74,6 +77,9 @@ inline void allow_scratch(const void* kernel, std::atomic<uint64_t>& allowed, in
 template <class K, class Params>
 void launch(Stream& stream, const Grid& grid, const Params& params) {
   if (grid.programs == 0) return;
+  if (grid.programs > INT32_MAX) {
+    throw Error(ErrorCode::invalid_argument, "cuda: " + std::to_string(grid.programs) + " programs; at most 2147483647 fit into one launch");
+  }
   const int device = stream.device().index;
   const OnDevice selected(device);
   cudaLaunchConfig_t config{};

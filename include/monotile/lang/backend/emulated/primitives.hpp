@@ -76,7 +76,6 @@ inline vector16 load16(const void* p) {
 }
 inline vector16 load16_mutable(const void* p) { return load16(p); }
 inline vector16 load16_stream(const void* p) { return load16(p); }
-inline void prefetch_line(const void*) {}
 inline void store16(void* p, const vector16& v) {
   if (reinterpret_cast<uintptr_t>(p) % 16 != 0) misaligned_access(p);
   std::memcpy(p, &v, 16);
