@@ -163,12 +163,13 @@ void element_aligned(const char* op, const char* argument, const TensorView& vie
 
 void no_self_overlap(const char* op, const char* argument, const TensorView& view) {
   if (empty(view)) return;
-  std::array<std::pair<int64_t, int64_t>, kMaxRank> order{};  // (stride, extent), extents above 1 only
+  std::array<std::pair<int64_t, int64_t>, kMaxRank> order;  // (stride, extent), extents above 1 only
+  order.fill({INT64_MAX, 1});
   size_t count = 0;
   for (int i = 0; i < view.rank; ++i) {
     if (view.dim(i) > 1) order[count++] = {view.step(i), view.dim(i)};
   }
-  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+  std::sort(order.begin(), order.end());
   int64_t span = 1;  // elements covered by the dimensions so far
   for (size_t i = 0; i < count; ++i) {
     if (order[i].first < span)
