@@ -168,7 +168,7 @@ std::vector<std::array<int, 4>> shapes_of(std::integer_sequence<uint32_t, C...>)
            ops::tiles::config_at<C>::kind == lang::schedule::split}...};
 }
 const std::vector<std::array<int, 4>> kTiles = shapes_of(std::make_integer_sequence<uint32_t, ops::tiles::kConfigs>());
-const char* const kNames[] = {"plain", "ring", "wide", "broad", "square", "narrow", "split", "splitb"};
+const char* const kNames[] = {"plain", "ring", "wide", "broad", "square", "narrow", "split"};
 
 struct Candidate {
   std::string name;
@@ -205,7 +205,7 @@ struct Bench {
     const auto function = find_kernel_as<Params>("gemm.tiles", target_of(info), ops::tiles::variant(dtype, config));
     if (function == nullptr) return;
     const auto [bm, bn, bk, splits] = kTiles[config];
-    if ((split > 1 && splits == 0) || split > k / bk) return;
+    if ((split > 1) != (splits != 0) || split > k / bk) return;
     const auto tiles = [](int64_t extent, int tile) { return static_cast<int>((extent + tile - 1) / tile); };
     const lang::tile_space space{tiles(m, bm),        tiles(n, bn),        tiles(k, bk), 1,
                                  static_cast<int>(m), static_cast<int>(n), split};
@@ -226,7 +226,7 @@ struct Bench {
     GemmArgs_at chosen{this, dtype, m, n, k};
     all.push_back({"chosen", chosen, {}});
     for (uint32_t config = 0; config < ops::tiles::kConfigs; ++config) {
-      for (const int split : {1, 2, 3, 4, 6, 8}) add_config(all, dtype, config, split, m, n, k);
+      for (const int split : {1, 2, 4, 8}) add_config(all, dtype, config, split, m, n, k);
     }
     return all;
   }

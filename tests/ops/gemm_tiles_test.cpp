@@ -6,6 +6,8 @@
 #include "monotile/lang/backend/emulated/shared_memory.hpp"
 #include "monotile/ops/gemm.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/tile_configs.hpp"
+#include "runtime/kernels.hpp"
 #include "test_util.hpp"
 
 namespace monotile::test {
@@ -52,6 +54,7 @@ class GemmTilesTest : public OnDevice {
     if (s.in_place) args.residual = args.c;
     return args;
   }
+  /// By default with the tile that the cost model chooses.
   void run_tiles(const Case& s, Operands& o) {
     Stream stream(device());
     const GemmArgs args = args_of(s, o, [&](TestTensor& t) { return t.on(stream); });
@@ -62,6 +65,10 @@ class GemmTilesTest : public OnDevice {
     plan.implementation = &ops::gemm_tiles;
     plan.device = &info;
     ops::gemm_tiles.plan(args, info, plan);
+    if (forced_ != nullptr) {
+      plan.kernel = reinterpret_cast<const void*>(forced_);
+      plan.config = {static_cast<int64_t>(config_), split_};
+    }
     Buffer workspace(device(), std::max<size_t>(plan.workspace_bytes, 1));
     plan.run(stream, args, workspace.data());
     stream.synchronize();
@@ -103,6 +110,10 @@ class GemmTilesTest : public OnDevice {
     run_tiles(s, o);
     EXPECT_TRUE(is_identical(o.c, first)) << "a second run";
   }
+
+  void (*forced_)() = nullptr;  ///< a kernel to take instead of the chosen one, its configuration and split
+  uint32_t config_ = 0;
+  int split_ = 1;
 };
 MONOTILE_ON_DEVICES(GemmTilesTest);
 
@@ -160,6 +171,24 @@ TEST_P(GemmTilesTest, BiasAndResidual) {
 TEST_P(GemmTilesTest, ManyTilesAndSteps) {
   check({.m = slow() ? 257 : 1100, .n = slow() ? 257 : 2050, .k = 128});
   check({.m = 33, .n = 66, .k = 2056});
+}
+
+/// Every tile that this target has, whatever the model thinks of it: several tiles with tails, more steps than stages.
+TEST_P(GemmTilesTest, EveryConfiguration) {
+  for (const DType t : {DType::bf16, DType::f16}) {
+    for (config_ = 0; config_ < ops::tiles::kConfigs; ++config_) {
+      forced_ = find_kernel("gemm.tiles", target_of(device_info(device())), ops::tiles::variant(t, config_));
+      if (forced_ == nullptr) continue;
+      for (const int split : {1, 2, 4, 8}) {
+        if ((split > 1) != (config_ == ops::tiles::kSplit)) continue;
+        split_ = split;
+        SCOPED_TRACE("configuration " + std::to_string(config_) + " split " + std::to_string(split));
+        check({.a = t, .c = t, .m = 270, .n = slow() ? 200 : 600, .k = 648});
+        check(
+            {.a = t, .c = DType::f32, .m = 150, .n = 147, .k = 1021, .padding = 3, .bias = DType::f32, .residual = t});
+      }
+    }
+  }
 }
 
 /// A large sum of small terms after a large one: sums are fp32, not the storage type.

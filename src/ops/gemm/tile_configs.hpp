@@ -16,7 +16,6 @@ enum Config : uint32_t {
   kSquare,
   kNarrow,  ///< few rows
   kSplit,   ///< few tiles, many steps
-  kSplitBroad,
   kConfigs
 };
 
@@ -38,8 +37,6 @@ template <>
 struct config_at<kNarrow> : tile_config<schedule::pingpong, 128, 64, 64, 8, 1, 8> {};
 template <>
 struct config_at<kSplit> : tile_config<schedule::split, 128, 128, 64, 6> {};
-template <>
-struct config_at<kSplitBroad> : tile_config<schedule::split, 128, 192, 64, 5> {};
 
 constexpr uint32_t variant(DType operands, uint32_t config) { return static_cast<uint32_t>(operands) << 8 | config; }
 

@@ -18,7 +18,7 @@ struct TileShape {
   lang::schedule kind;
   int bm, bn, bk, cluster;
   /// Microseconds of a step along k and of the rest of a tile (filling the ring, storing what is not hidden), while all
-  /// multiprocessors work. Fitted to 42 shapes on an H200, 2026-11-29 (docs/notes/gemm-h200.md); `split` by reckoning.
+  /// multiprocessors work. Fitted to 42 shapes on an H200, 2026-11-29 (docs/notes/gemm-h200.md).
   double step_us, per_tile_us;
 };
 template <uint32_t C>
@@ -27,9 +27,9 @@ constexpr TileShape shape_of(double step_us, double per_tile_us) {
   return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, step_us, per_tile_us};
 }
 constexpr TileShape kShapes[tiles::kConfigs] = {
-    shape_of<tiles::kPlain>(100, 0),     shape_of<tiles::kRing>(1.0, 4.0),         shape_of<tiles::kWide>(0.657, 5.0),
-    shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8),     shape_of<tiles::kNarrow>(0.252, 2.3),
-    shape_of<tiles::kSplit>(0.353, 5.0), shape_of<tiles::kSplitBroad>(0.504, 6.0),
+    shape_of<tiles::kPlain>(100, 0),     shape_of<tiles::kRing>(1.0, 4.0),     shape_of<tiles::kWide>(0.657, 5.0),
+    shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8), shape_of<tiles::kNarrow>(0.252, 2.3),
+    shape_of<tiles::kSplit>(0.363, 6.7),
 };
 /// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take turns.
 constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
@@ -72,8 +72,9 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
     const TileShape& s = kShapes[c];
     if (s.kind != lang::schedule::plain && s.kind != lang::schedule::ring && !engine) continue;
     if (find_kernel("gemm.tiles", target, tiles::variant(args.a.dtype, c)) == nullptr) continue;
-    for (const int split : {1, 2, 3, 4, 6, 8}) {
-      if (split > 1 && (s.kind != lang::schedule::split || ceil_div(k, s.bk) < 4 * split)) break;
+    for (const int split : {1, 2, 4, 8}) {
+      if ((split > 1) != (s.kind == lang::schedule::split)) continue;
+      if (split > 1 && ceil_div(k, s.bk) < 4 * split) break;  // too few steps to share
       const double us = predicted_us(s, split, m, n, k, device);
       if (best.config == tiles::kConfigs || us < best.us) best = {c, split, us};
     }
