@@ -25,12 +25,13 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("monotile ") + MONOTILE_VERSION, "Print the version and exit");
   app.get_formatter()->column_width(26);
   app.require_subcommand(0, 1);
-  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage. More: monotile COMMAND --help");
+  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 refused measurement. More: monotile COMMAND --help");
   try {
     monotile::cli::add_generate_command(app, exit_code);
     monotile::cli::add_inspect_command(app, exit_code);
     monotile::cli::add_devices_command(app, exit_code);
     monotile::cli::add_ops_command(app, exit_code);
+    monotile::cli::add_bench_command(app, exit_code);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) return fail(2, "a command is missing; see monotile --help");
     return exit_code;

@@ -12,6 +12,7 @@
 
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/kernels.hpp"
+#include "runtime/scoped_target.hpp"
 #include "runtime/thread_pool.hpp"
 #include "runtime/version.hpp"
 
@@ -187,7 +188,28 @@ const char* to_string(Target target) {
   return "unknown target";
 }
 
+namespace {
+
+constexpr int kNoTarget = -1;
+thread_local int forced_target = kNoTarget;
+
+DeviceKind kind_of(Target target) {
+  switch (target) {
+    case Target::cpu_plain:
+    case Target::cpu_avx2: return DeviceKind::cpu;
+    case Target::cuda_sm80:
+    case Target::cuda_sm90: return DeviceKind::cuda;
+    default: return DeviceKind::emulated;
+  }
+}
+
+}  // namespace
+
+ScopedTarget::ScopedTarget(Target target) : before_(forced_target) { forced_target = static_cast<int>(target); }
+ScopedTarget::~ScopedTarget() { forced_target = before_; }
+
 Target target_of(const DeviceInfo& device) {
+  if (forced_target != kNoTarget && kind_of(static_cast<Target>(forced_target)) == device.device.kind) return static_cast<Target>(forced_target);
   switch (device.device.kind) {
     case DeviceKind::cpu: return device.path == "cpu_avx2" ? Target::cpu_avx2 : Target::cpu_plain;
     case DeviceKind::emulated: return device.wave == 64 ? Target::emulated64 : Target::emulated32;

@@ -1,0 +1,48 @@
+#pragma once
+// What an operator is compared with, other than its own tiers: clean hand-written kernels, deliberately naive ones, and
+// libraries found at run time.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "monotile/ops/activation.hpp"
+#include "monotile/ops/embedding.hpp"
+#include "monotile/ops/gemm.hpp"
+#include "monotile/ops/norm.hpp"
+#include "monotile/ops/rope.hpp"
+#include "monotile/ops/sampling.hpp"
+#include "monotile/ops/softmax.hpp"
+
+namespace monotile::bench {
+
+template <class Args>
+struct Baseline {
+  std::string column;  ///< "native", "naive", "vendor"
+  std::string name;
+  std::function<void(Stream&, const Args&)> launch;
+};
+template <class Args>
+using Baselines = std::vector<Baseline<Args>>;
+
+/// Those that can do this call. Operators without an overload have none.
+template <class Args>
+Baselines<Args> baselines(const DeviceInfo&, const Args&) {
+  return {};
+}
+Baselines<ops::RmsNormArgs> baselines(const DeviceInfo& device, const ops::RmsNormArgs& args);
+Baselines<ops::RopeArgs> baselines(const DeviceInfo& device, const ops::RopeArgs& args);
+Baselines<ops::GatedActivationArgs> baselines(const DeviceInfo& device, const ops::GatedActivationArgs& args);
+Baselines<ops::SoftmaxArgs> baselines(const DeviceInfo& device, const ops::SoftmaxArgs& args);
+Baselines<ops::EmbeddingArgs> baselines(const DeviceInfo& device, const ops::EmbeddingArgs& args);
+Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo& device, const ops::ArgmaxArgs& args);
+Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& args);
+
+/// OpenBLAS and oneDNN, where this machine has them.
+Baselines<ops::GemmArgs> host_product_baselines(const ops::GemmArgs& args);
+std::vector<std::string> absent_host_libraries();
+
+/// One line per library or kernel family that is absent here, saying why.
+std::vector<std::string> absent_baselines(const DeviceInfo& device);
+
+}  // namespace monotile::bench

@@ -1,0 +1,143 @@
+// cuBLASLt, found at run time.
+
+#include "bench/cuda/cublaslt.hpp"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+#include <memory>
+
+#include "bench/cuda/check.hpp"
+
+namespace monotile::bench {
+namespace {
+
+struct Library {
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtMatmul) matmul = nullptr;
+  decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create = nullptr;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create = nullptr;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  cublasLtHandle_t handle = nullptr;
+  std::string absent;
+
+  static const Library& instance() {
+    static const Library library;
+    return library;
+  }
+
+ private:
+  Library() {
+    void* opened = nullptr;
+    for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}) {
+      if (opened == nullptr) opened = dlopen(name, RTLD_NOW);
+    }
+    if (opened == nullptr) {
+      absent = "cuBLASLt: no libcublasLt.so on this machine; products have no vendor column";
+      return;
+    }
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(opened, name));
+    };
+    find(create, "cublasLtCreate");
+    find(matmul, "cublasLtMatmul");
+    find(desc_create, "cublasLtMatmulDescCreate");
+    find(desc_set, "cublasLtMatmulDescSetAttribute");
+    find(layout_create, "cublasLtMatrixLayoutCreate");
+    find(preference_create, "cublasLtMatmulPreferenceCreate");
+    find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    if (create == nullptr || matmul == nullptr || heuristic == nullptr || create(&handle) != CUBLAS_STATUS_SUCCESS)
+      absent = "cuBLASLt: found, but could not be started";
+  }
+};
+
+cudaDataType_t type_of(DType dtype) {
+  return dtype == DType::f16 ? CUDA_R_16F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/// One product, row-major c = a b^T, as the library's column-major c^T = b a^T. Descriptors are small and kept for the process's life.
+struct Product {
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algo{};
+  Buffer workspace;
+  static constexpr size_t kWorkspace = size_t{64} << 20;
+
+  Product(const Library& lib, const ops::GemmArgs& args) : workspace(args.c.device, kWorkspace) {
+    const auto m = static_cast<uint64_t>(args.c.dim(0)), n = static_cast<uint64_t>(args.c.dim(1)),
+               k = static_cast<uint64_t>(args.a.dim(1));
+    const cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
+    lib.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed));
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &plain, sizeof(plain));
+    const cudaDataType_t type = type_of(args.a.dtype);
+    lib.layout_create(&a, type, k, n, static_cast<int64_t>(k));
+    lib.layout_create(&b, type, k, m, static_cast<int64_t>(k));
+    lib.layout_create(&c, type, n, m, static_cast<int64_t>(n));
+  }
+
+  cublasStatus_t run(const Library& lib, cudaStream_t stream, const ops::GemmArgs& args) const {
+    const float one = 1.0f, zero = 0.0f;
+    return lib.matmul(lib.handle, desc, &one, args.b.data, a, args.a.data, b, &zero, args.c.data, c, args.c.data, c,
+                      &algo, workspace.data(), kWorkspace, stream);
+  }
+};
+
+/// The fastest of the library's proposals, by a few event-timed calls each.
+bool pick_best(const Library& lib, Product& product, const ops::GemmArgs& args) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  lib.preference_create(&preference);
+  const size_t most = Product::kWorkspace;
+  lib.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
+  cublasLtMatmulHeuristicResult_t found[8]{};
+  int count = 0;
+  if (lib.heuristic(lib.handle, product.desc, product.a, product.b, product.c, product.c, preference, 8, found,
+                    &count) != CUBLAS_STATUS_SUCCESS)
+    return false;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
+  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
+  Stream stream(args.c.device);
+  auto* const s = static_cast<cudaStream_t>(stream.native());
+  float best = 0;
+  int winner = -1;
+  for (int i = 0; i < count; ++i) {
+    product.algo = found[i].algo;
+    if (product.run(lib, s, args) != CUBLAS_STATUS_SUCCESS) continue;
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      check_cuda(cudaEventRecord(begin, s), "cudaEventRecord");
+      product.run(lib, s, args);
+      check_cuda(cudaEventRecord(end, s), "cudaEventRecord");
+      check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
+      float ms = 0;
+      check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
+      if (winner < 0 || ms < best) best = ms, winner = i;
+    }
+  }
+  (void)cudaEventDestroy(begin);
+  (void)cudaEventDestroy(end);
+  if (winner >= 0) product.algo = found[winner].algo;
+  return winner >= 0;
+}
+
+}  // namespace
+
+std::string cublaslt_absent() { return Library::instance().absent; }
+
+Baselines<ops::GemmArgs> cublaslt_baseline(const DeviceInfo&, const ops::GemmArgs& args) {
+  const Library& lib = Library::instance();
+  if (!lib.absent.empty()) return {};
+  const auto product = std::make_shared<Product>(lib, args);
+  if (!pick_best(lib, *product, args)) return {};
+  return {{"vendor", "cuBLASLt, best of 8", [&lib, product](Stream& stream, const ops::GemmArgs& a) {
+             if (product->run(lib, static_cast<cudaStream_t>(stream.native()), a) != CUBLAS_STATUS_SUCCESS)
+               throw Error(ErrorCode::device_error, "cuBLASLt: cublasLtMatmul failed");
+           }}};
+}
+
+}  // namespace monotile::bench

@@ -1,0 +1,20 @@
+// Builds without CUDA: only the CPU's libraries are compared with.
+
+#include "bench/baselines.hpp"
+
+namespace monotile::bench {
+
+Baselines<ops::RmsNormArgs> baselines(const DeviceInfo&, const ops::RmsNormArgs&) { return {}; }
+Baselines<ops::RopeArgs> baselines(const DeviceInfo&, const ops::RopeArgs&) { return {}; }
+Baselines<ops::GatedActivationArgs> baselines(const DeviceInfo&, const ops::GatedActivationArgs&) { return {}; }
+Baselines<ops::SoftmaxArgs> baselines(const DeviceInfo&, const ops::SoftmaxArgs&) { return {}; }
+Baselines<ops::EmbeddingArgs> baselines(const DeviceInfo&, const ops::EmbeddingArgs&) { return {}; }
+Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo&, const ops::ArgmaxArgs&) { return {}; }
+
+Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& args) {
+  return device.device.kind == DeviceKind::cpu ? host_product_baselines(args) : Baselines<ops::GemmArgs>{};
+}
+
+std::vector<std::string> absent_baselines(const DeviceInfo&) { return absent_host_libraries(); }
+
+}  // namespace monotile::bench

@@ -1,0 +1,375 @@
+// The operators that are benchmarked: what one call touches, what it computes, and how its result is checked.
+
+#include "bench/operator.hpp"
+#include "bench/typed_operator.hpp"
+#include "monotile/ops/attention.hpp"
+#include "monotile/ops/kv_cache.hpp"
+#include "ops/activation/activation.hpp"
+#include "ops/attention/attention.hpp"
+#include "ops/embedding/embedding.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/kv_cache/kv_cache.hpp"
+#include "ops/norm/norm.hpp"
+#include "ops/rope/rope.hpp"
+#include "ops/sampling/sampling.hpp"
+#include "ops/softmax/softmax.hpp"
+
+namespace monotile::bench {
+namespace {
+
+using ops::AttentionArgs;
+using ops::GemmArgs;
+using ops::RmsNormArgs;
+
+const std::vector<DType> kFloats = {DType::f16, DType::bf16, DType::f32};
+
+template <class Args>
+int64_t rows_of_y(const Args& a) {
+  return a.y.dim(0);
+}
+
+// Flops of memory-bound operators count additions and multiplications of the formula; they only place a point on the roofline.
+
+template <bool kResidual>
+Definition<RmsNormArgs> norm_definition(const char* name) {
+  return {name,
+          {"rows", "cols"},
+          kFloats,
+          [](Data& d, const Dims& s, DType t) {
+            RmsNormArgs a;
+            a.x = d.input(t, {s[0], s[1]});
+            if (kResidual) a.residual = d.in_place(t, {s[0], s[1]});
+            a.gamma = d.input(t, {s[1]}, 0.5, 1.5);
+            a.y = d.output(t, {s[0], s[1]});
+            return a;
+          },
+          [](const Dims& s) { return (kResidual ? 5.0 : 4.0) * static_cast<double>(s[0] * s[1]); },
+          ops::rms_norm_reference_run,
+          rows_of_y<RmsNormArgs>,
+          [](RmsNormArgs& a, int64_t row) {
+            cut_rows({&a.x, &a.residual, &a.y}, row);
+          },
+          [](const RmsNormArgs& a) {
+            return kResidual ? std::vector{a.y, a.residual} : std::vector{a.y};
+          }};
+}
+
+/// q and k of `tokens` tokens at consecutive positions, in place as the engine does it.
+Definition<ops::RopeArgs> rope_definition() {
+  return {"rope",
+          {"tokens", "heads", "kv_heads", "head_dim"},
+          kFloats,
+          [](Data& d, const Dims& s, DType t) {
+            constexpr int64_t kPositions = 2048;
+            ops::RopeArgs a;
+            a.q = a.q_out = d.in_place(t, {s[0], s[1], s[3]});
+            a.k = a.k_out = d.in_place(t, {s[0], s[2], s[3]});
+            const double moved = d.read_bytes() + d.written_bytes();
+            std::vector<int64_t> positions(static_cast<size_t>(s[0]));
+            for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i) % kPositions;
+            a.positions = d.table(positions);
+            const int64_t pairs = s[3] / 2;
+            std::vector<float> cos(static_cast<size_t>(kPositions * pairs)), sin(cos.size());
+            ops::build_rope_table(cos.data(), sin.data(), kPositions, static_cast<int>(s[3]), 10000.0);
+            a.cos = d.values(cos, {kPositions, pairs});
+            a.sin = d.values(sin, {kPositions, pairs});
+            const double table =
+                8.0 * static_cast<double>(std::min(s[0], kPositions) * pairs) + 4.0 * static_cast<double>(s[0]);
+            d.traffic(moved / 2 + table, moved / 2);
+            return a;
+          },
+          [](const Dims& s) { return 3.0 * static_cast<double>(s[0] * (s[1] + s[2]) * s[3]); },
+          ops::rope_reference_run,
+          [](const ops::RopeArgs& a) { return a.q.dim(0); },
+          [](ops::RopeArgs& a, int64_t token) {
+            cut_rows({&a.q, &a.q_out, &a.k, &a.k_out, &a.positions}, token);
+          },
+          [](const ops::RopeArgs& a) {
+            return std::vector{a.q_out, a.k_out};
+          },
+          1.0};
+}
+
+Definition<ops::GatedActivationArgs> silu_definition() {
+  return {"silu_mul",
+          {"rows", "cols"},
+          kFloats,
+          [](Data& d, const Dims& s, DType t) {
+            const TensorView gate = d.input(t, {s[0], s[1]}, -4.0, 4.0), up = d.input(t, {s[0], s[1]});
+            return ops::GatedActivationArgs{d.output(t, {s[0], s[1]}), gate, up, ops::Activation::silu};
+          },
+          [](const Dims& s) { return 5.0 * static_cast<double>(s[0] * s[1]); },
+          ops::gated_activation_reference_run,
+          rows_of_y<ops::GatedActivationArgs>,
+          [](ops::GatedActivationArgs& a, int64_t row) {
+            cut_rows({&a.y, &a.gate, &a.up}, row);
+          },
+          [](const ops::GatedActivationArgs& a) { return std::vector{a.y}; }};
+}
+
+Definition<ops::SoftmaxArgs> softmax_definition() {
+  return {"softmax",
+          {"rows", "cols"},
+          kFloats,
+          [](Data& d, const Dims& s, DType t) {
+            const TensorView x = d.input(t, {s[0], s[1]}, -4.0, 4.0);
+            return ops::SoftmaxArgs{d.output(t, {s[0], s[1]}), x, 1.0f, false};
+          },
+          [](const Dims& s) { return 4.0 * static_cast<double>(s[0] * s[1]); },
+          ops::softmax_reference_run,
+          rows_of_y<ops::SoftmaxArgs>,
+          [](ops::SoftmaxArgs& a, int64_t row) {
+            cut_rows({&a.y, &a.x}, row);
+          },
+          [](const ops::SoftmaxArgs& a) { return std::vector{a.y}; },
+          1e-4};
+}
+
+/// Weights of dtype B (none: that of the activations).
+template <DType B>
+Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes) {
+  constexpr int64_t kColumns = 16;  // of c, checked together
+  return {name,
+          {"m", "n", "k"},
+          std::move(dtypes),
+          [](Data& d, const Dims& s, DType t) {
+            GemmArgs a;
+            a.a = d.input(t, {s[0], s[2]});
+            a.b = d.input(B == DType::none ? t : B, {s[1], s[2]});
+            a.c = d.output(t, {s[0], s[1]});
+            return a;
+          },
+          [](const Dims& s) {
+            return 2.0 * static_cast<double>(s[0]) * static_cast<double>(s[1]) * static_cast<double>(s[2]);
+          },
+          ops::gemm_reference_run,
+          [](const GemmArgs& a) { return a.c.dim(0) * ((a.c.dim(1) + kColumns - 1) / kColumns); },
+          [](GemmArgs& a, int64_t piece) {
+            const int64_t groups = (a.c.dim(1) + kColumns - 1) / kColumns, first = piece % groups * kColumns;
+            const int64_t last = std::min(first + kColumns, a.c.dim(1));
+            cut_rows({&a.a, &a.c}, piece / groups);
+            a.b = a.b.slice(0, first, last);
+            a.c = a.c.slice(1, first, last);
+          },
+          [](const GemmArgs& a) { return std::vector{a.c}; },
+          1.0,
+          // k 2^-24 sum |a||b|, of numbers whose mean size is a half.
+          [](const Dims& s) { return static_cast<double>(s[2]) * 0x1p-24 * static_cast<double>(s[2]) / 4; }};
+}
+
+/// `batch` sequences of `keys` keys in pages of 16, of which the last `queries` are asked for.
+AttentionArgs attention_args(Data& d, DType t, int64_t batch, int64_t queries, int64_t keys, int64_t heads,
+                             int64_t kv_heads, int64_t dim) {
+  constexpr int64_t kPage = 16;
+  const int64_t pages = (keys + kPage - 1) / kPage, tokens = batch * queries;
+  AttentionArgs a;
+  a.q = d.input(t, {tokens, heads, dim});
+  a.key_cache = d.input(t, {batch * pages, kv_heads, kPage, dim});
+  a.value_cache = d.input(t, {batch * pages, kv_heads, kPage, dim});
+  a.out = d.output(t, {tokens, heads, dim});
+  std::vector<int64_t> table(static_cast<size_t>(batch * pages)), starts(static_cast<size_t>(batch + 1)),
+      lengths(static_cast<size_t>(batch), keys);
+  // Pages of a sequence lie scattered, as in a cache that has been in use: a step that is prime to their number.
+  const int64_t all = batch * pages;
+  for (int64_t i = 0; i < all; ++i) table[static_cast<size_t>(i)] = all % 7919 == 0 ? i : i * 7919 % all;
+  for (int64_t s = 0; s <= batch; ++s) starts[static_cast<size_t>(s)] = s * queries;
+  a.block_table = d.table(table).reshape({batch, pages});
+  a.q_start = d.table(starts);
+  a.kv_length = d.table(lengths);
+  a.max_query = queries;
+  return a;
+}
+
+/// One query row of one head, against the keys that it sees.
+void cut_attention(AttentionArgs& a, int64_t piece) {
+  static thread_local int32_t starts[2], length;
+  const int64_t heads = a.q.dim(1), token = piece / heads, head = piece % heads, group = heads / a.key_cache.dim(1);
+  const int64_t sequence = token / a.max_query, query = token % a.max_query;
+  const int64_t keys = a.kv_length.as<int32_t>()[sequence];
+  starts[0] = 0, starts[1] = 1;
+  length = static_cast<int32_t>(a.causal ? keys - (a.max_query - 1 - query) : keys);
+  for (TensorView* view : {&a.q, &a.out}) *view = view->slice(0, token, token + 1).slice(1, head, head + 1);
+  for (TensorView* view : {&a.key_cache, &a.value_cache}) *view = view->slice(1, head / group, head / group + 1);
+  a.block_table = a.block_table.slice(0, sequence, sequence + 1);
+  a.q_start = TensorView(starts, DType::i32, {2});
+  a.kv_length = TensorView(&length, DType::i32, {1});
+  a.max_query = 1;
+}
+
+double causal_pairs(int64_t queries, int64_t keys) {
+  const double q = static_cast<double>(queries), k = static_cast<double>(keys);
+  return q * (k - q) + 0.5 * q * (q + 1);
+}
+
+template <bool kCausal>
+Definition<AttentionArgs> prefill_definition(const char* name) {
+  return {name,
+          {"batch", "tokens", "heads", "kv_heads", "head_dim"},
+          {DType::bf16, DType::f16, DType::f32},
+          [](Data& d, const Dims& s, DType t) {
+            AttentionArgs a = attention_args(d, t, s[0], s[1], s[1], s[2], s[3], s[4]);
+            a.causal = kCausal;
+            return a;
+          },
+          [](const Dims& s) {
+            const double pairs =
+                kCausal ? causal_pairs(s[1], s[1]) : static_cast<double>(s[1]) * static_cast<double>(s[1]);
+            return 4.0 * static_cast<double>(s[0] * s[2] * s[4]) * pairs;
+          },
+          ops::attention_reference_run,
+          [](const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1); },
+          cut_attention,
+          [](const AttentionArgs& a) { return std::vector{a.out}; }};
+}
+
+Definition<AttentionArgs> decode_definition() {
+  return {"attention_decode",
+          {"batch", "keys", "heads", "kv_heads", "head_dim"},
+          {DType::bf16, DType::f16, DType::f32},
+          [](Data& d, const Dims& s, DType t) { return attention_args(d, t, s[0], 1, s[1], s[2], s[3], s[4]); },
+          [](const Dims& s) { return 4.0 * static_cast<double>(s[0] * s[1] * s[2] * s[4]); },
+          ops::attention_reference_run,
+          [](const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1); },
+          cut_attention,
+          [](const AttentionArgs& a) { return std::vector{a.out}; }};
+}
+
+Definition<ops::KvAppendArgs> kv_append_definition() {
+  return {"kv_append",
+          {"tokens", "kv_heads", "head_dim"},
+          kFloats,
+          [](Data& d, const Dims& s, DType t) {
+            constexpr int64_t kPage = 16;
+            const int64_t pages = (s[0] + kPage - 1) / kPage + 1;
+            ops::KvAppendArgs a;
+            a.k = d.input(t, {s[0], s[1], s[2]});
+            a.v = d.input(t, {s[0], s[1], s[2]});
+            const double moved = d.read_bytes();
+            a.key_cache = d.in_place(t, {pages, s[1], kPage, s[2]});
+            a.value_cache = d.in_place(t, {pages, s[1], kPage, s[2]});
+            std::vector<int64_t> slots(static_cast<size_t>(s[0]));
+            for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(slots.size() - 1 - i);
+            a.slots = d.table(slots);
+            d.traffic(moved + 4.0 * static_cast<double>(s[0]), moved);
+            return a;
+          },
+          [](const Dims&) { return 0.0; },
+          ops::kv_append_reference_run,
+          [](const ops::KvAppendArgs& a) { return a.k.dim(0); },
+          [](ops::KvAppendArgs& a, int64_t token) {
+            cut_rows({&a.k, &a.v, &a.slots}, token);
+          },
+          [](const ops::KvAppendArgs& a) {
+            const int64_t slot = a.slots.as<int32_t>()[0], page = slot / a.key_cache.dim(2),
+                          at = slot % a.key_cache.dim(2);
+            return std::vector{a.key_cache.slice(0, page, page + 1).slice(2, at, at + 1),
+                               a.value_cache.slice(0, page, page + 1).slice(2, at, at + 1)};
+          }};
+}
+
+Definition<ops::EmbeddingArgs> embedding_definition() {
+  return {"embedding",
+          {"tokens", "vocabulary", "cols"},
+          kFloats,
+          [](Data& d, const Dims& s, DType t) {
+            ops::EmbeddingArgs a;
+            a.table = d.input(t, {s[1], s[2]});
+            a.y = d.output(t, {s[0], s[2]});
+            std::vector<int64_t> ids(static_cast<size_t>(s[0]));
+            ops::RandomData random(11);
+            for (int64_t& id : ids) id = random.integer(0, s[1] - 1);
+            a.ids = d.table(ids);
+            const double rows = static_cast<double>(storage_bytes(t, s[0] * s[2]));
+            d.traffic(rows + 4.0 * static_cast<double>(s[0]), rows);
+            return a;
+          },
+          [](const Dims&) { return 0.0; },
+          ops::embedding_reference_run,
+          rows_of_y<ops::EmbeddingArgs>,
+          [](ops::EmbeddingArgs& a, int64_t row) {
+            cut_rows({&a.y, &a.ids}, row);
+          },
+          [](const ops::EmbeddingArgs& a) { return std::vector{a.y}; }};
+}
+
+Definition<ops::ArgmaxArgs> argmax_definition() {
+  return {"argmax",
+          {"rows", "cols"},
+          {DType::f32, DType::f16, DType::bf16},
+          [](Data& d, const Dims& s, DType t) {
+            ops::ArgmaxArgs a;
+            a.logits = d.input(t, {s[0], s[1]}, -8.0, 8.0);
+            a.ids = d.output(DType::i32, {s[0]});
+            return a;
+          },
+          [](const Dims& s) { return static_cast<double>(s[0] * s[1]); },
+          ops::argmax_reference_run,
+          [](const ops::ArgmaxArgs& a) { return a.ids.dim(0); },
+          [](ops::ArgmaxArgs& a, int64_t row) {
+            cut_rows({&a.logits, &a.ids}, row);
+          },
+          [](const ops::ArgmaxArgs& a) { return std::vector{a.ids}; }};
+}
+
+/// Top-k 50, top-p 0.95, temperature 0.8: the filters of a chat service.
+Definition<ops::SampleArgs> sample_definition() {
+  return {"sample",
+          {"rows", "cols"},
+          {DType::f32, DType::f16, DType::bf16},
+          [](Data& d, const Dims& s, DType t) {
+            ops::SampleArgs a;
+            const auto rows = static_cast<size_t>(s[0]);
+            a.logits = d.input(t, {s[0], s[1]}, -8.0, 8.0);
+            a.ids = d.output(DType::i32, {s[0]});
+            a.temperature = d.values(std::vector<float>(rows, 0.8f), {s[0]});
+            a.top_p = d.values(std::vector<float>(rows, 0.95f), {s[0]});
+            a.top_k = d.table(std::vector<int64_t>(rows, 50));
+            return a;
+          },
+          [](const Dims& s) { return 2.0 * static_cast<double>(s[0] * s[1]); },
+          ops::sample_reference_run,
+          [](const ops::SampleArgs& a) { return a.ids.dim(0); },
+          [](ops::SampleArgs& a, int64_t row) {
+            cut_rows({&a.logits, &a.ids, &a.temperature, &a.top_p, &a.top_k}, row);
+          },
+          [](const ops::SampleArgs& a) { return std::vector{a.ids}; }};
+}
+
+template <class Args>
+void add(std::vector<std::unique_ptr<Operator>>& list, Definition<Args> definition) {
+  list.push_back(std::make_unique<TypedOperator<Args>>(std::move(definition)));
+}
+
+}  // namespace
+
+const std::vector<std::unique_ptr<Operator>>& bench_operators() {
+  static const std::vector<std::unique_ptr<Operator>> operators = [] {
+    std::vector<std::unique_ptr<Operator>> list;
+    add(list, norm_definition<false>("rms_norm"));
+    add(list, norm_definition<true>("add_rms_norm"));
+    add(list, rope_definition());
+    add(list, silu_definition());
+    add(list, softmax_definition());
+    add(list, gemm_definition<DType::none>("gemm", {DType::bf16, DType::f16, DType::f32}));
+    const std::vector<DType> activations = {DType::bf16, DType::f16, DType::f32};
+    add(list, gemm_definition<DType::bf16>("gemm_mixed", {DType::f32}));  // bf16 weights under fp32 activations
+    add(list, gemm_definition<DType::q4_0>("gemm_q4_0", activations));
+    add(list, gemm_definition<DType::q5_0>("gemm_q5_0", activations));
+    add(list, gemm_definition<DType::q8_0>("gemm_q8_0", activations));
+    add(list, gemm_definition<DType::q4_k>("gemm_q4_k", activations));
+    add(list, gemm_definition<DType::q6_k>("gemm_q6_k", activations));
+    add(list, prefill_definition<true>("attention_causal"));
+    add(list, prefill_definition<false>("attention_full"));
+    add(list, decode_definition());
+    add(list, kv_append_definition());
+    add(list, embedding_definition());
+    add(list, argmax_definition());
+    add(list, sample_definition());
+    return list;
+  }();
+  return operators;
+}
+
+std::string shape_text(const Dims& dims) { return fmt::format("{}", fmt::join(dims, "x")); }
+
+}  // namespace monotile::bench

@@ -1,0 +1,245 @@
+#include "bench/run_ops.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <random>
+
+#include "bench/shapes.hpp"
+#include "runtime/version.hpp"
+
+namespace monotile::bench {
+namespace {
+
+constexpr double kFloorTolerance = 0.98;
+constexpr double kHostCostBelow_us = 30.0;  ///< longer calls hide what issuing them costs
+
+class Run {
+ public:
+  explicit Run(const OpsOptions& options)
+      : options_(options),
+        info_(device_info(options.device)),
+        stream_(options.device),
+        timeline_(timeline_of(stream_)) {
+    const bool quick = options.shapes == "quick";
+    method_.cache = options.cache;
+    method_.budget_us = options.budget_us > 0 ? options.budget_us : quick ? 250e3 : 150e3;
+    if (options.every_call_in_graphs) method_.node_us = 1e12;
+    if (options.gaps) method_.gap_us = 20e3;
+  }
+
+  Report operator()() {
+    const double begin = timeline_->now_us();
+    report_.environment = environment_json(info_);
+    report_.environment["cache"] = options_.cache == Cache::cold ? "cold" : "hot";
+    report_.environment["regime"] = options_.gaps ? "with gaps" : "sustained";
+    report_.ceilings = measure_ceilings(stream_, *timeline_, options_.shapes == "quick");
+    if (!options_.spec_file.empty()) report_.ceilings.spec = read_spec(options_.spec_file);
+    report_.notes = absent_baselines(info_);
+    std::vector<std::string> names;
+    for (const auto& op : bench_operators()) {
+      const auto matches = [&](const std::string& pattern) {
+        return fnmatch(pattern.c_str(), op->name.c_str(), 0) == 0;
+      };
+      if (options_.patterns.empty() || std::any_of(options_.patterns.begin(), options_.patterns.end(), matches))
+        names.push_back(op->name);
+    }
+    if (names.empty())
+      throw Error(ErrorCode::not_found,
+                  fmt::format("--op: no operator matches \"{}\"", fmt::join(options_.patterns, ",")));
+    measure_products(names);
+    for (const auto& [item, dtype] : options_.work) measure(item, dtype);
+    const std::vector<WorkItem> work =
+        options_.work.empty() ? work_for(options_.shapes, names, host()) : std::vector<WorkItem>{};
+    for (size_t i = 0; i < work.size(); ++i) {
+      const WorkItem& item = work[i];
+      if (options_.seconds > 0 && timeline_->now_us() - begin > options_.seconds * 1e6) {
+        report_.notes.push_back(fmt::format("stopped after {:.0f} s: {} of {} shapes were not measured",
+                                            options_.seconds, work.size() - i, work.size()));
+        break;
+      }
+      for (const DType dtype : dtypes_for(operator_named(item.op))) measure(item, dtype);
+    }
+    for (Row& row : report_.rows) place(row, report_.ceilings);  // peaks may have been raised meanwhile
+    report_.seconds = (timeline_->now_us() - begin) * 1e-6;
+    report_.environment["sensors_after"] = environment_json(info_)["sensors"];
+    return std::move(report_);
+  }
+
+ private:
+  bool host() const { return info_.device.host_memory(); }
+
+  static const Operator& operator_named(const std::string& name) {
+    for (const auto& op : bench_operators()) {
+      if (op->name == name) return *op;
+    }
+    throw Error(ErrorCode::not_found, "no operator \"" + name + "\" to measure");
+  }
+
+  std::vector<DType> dtypes_for(const Operator& op) const {
+    if (options_.dtypes.empty()) return {host() ? DType::f32 : op.dtypes.front()};
+    std::vector<DType> list;
+    for (const DType dtype : op.dtypes) {
+      if (std::find(options_.dtypes.begin(), options_.dtypes.end(), dtype_info(dtype).name) != options_.dtypes.end())
+        list.push_back(dtype);
+    }
+    return list;
+  }
+
+  size_t memory_budget() const { return host() ? size_t{1} << 30 : info_.memory_bytes / 4; }
+
+  /// The measured peak of products: the best of everything that can do a large square one.
+  void measure_products(const std::vector<std::string>& names) {
+    const bool needed = std::any_of(names.begin(), names.end(), [](const std::string& n) {
+      return n.rfind("gemm", 0) == 0 || n.rfind("attention", 0) == 0;
+    });
+    if (!needed) return;
+    const int64_t size = host() ? 768 : 8192;
+    Method method = method_;
+    method.cache = Cache::hot;
+    for (const DType dtype : host() ? std::vector{DType::f32} : std::vector{DType::bf16, DType::f16}) {
+      const auto one =
+          operator_named("gemm").make(stream_, *timeline_, {size, size, size}, dtype, Cache::hot, memory_budget());
+      std::vector<std::string> columns = {"vendor", "tuned"};
+      if (host()) columns.emplace_back("portable");
+      for (const Candidate& candidate : one->candidates(columns)) {
+        try {
+          const Timing timing = time_device(*timeline_, {candidate.launch, 1, 0}, method);
+          const double tflops = one->flops() * 1e-6 / timing.us.median;
+          Ceiling& best = report_.ceilings.products[dtype_info(dtype).name];
+          if (tflops > best.value)
+            best = {fmt::format("{} {} {}^3", candidate.implementation, dtype_info(dtype).name, size), tflops};
+        } catch (const std::exception& error) {
+          report_.notes.push_back(candidate.implementation + ": " + error.what());
+        }
+      }
+    }
+  }
+
+  void measure(const WorkItem& item, DType dtype) {
+    Row row;
+    row.op = item.op;
+    row.shape = shape_text(item.dims);
+    row.dtype = dtype_info(dtype).name;
+    row.model = item.model;
+    row.phase = item.phase;
+    row.calls = item.calls;
+    std::unique_ptr<Case> one;
+    std::vector<Candidate> candidates;
+    try {
+      one = operator_named(item.op).make(stream_, *timeline_, item.dims, dtype, options_.cache, memory_budget());
+      candidates = one->candidates(options_.columns);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::invalid_argument) throw;
+      row.status = "failed";
+      row.note = error.what();
+      return finish(std::move(row));
+    }
+    row.bytes = one->bytes();
+    row.flops = one->flops();
+    place(row, report_.ceilings);
+    // Shuffled, so that no implementation always runs on the chip that another has heated.
+    std::vector<size_t> order(candidates.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random_);
+    std::vector<Row> rows(candidates.size(), row);
+    for (const size_t i : order) measure_candidate(*one, candidates[i], rows[i]);
+    for (Row& done : rows) finish(std::move(done));
+  }
+
+  void measure_candidate(Case& one, const Candidate& candidate, Row& row) {
+    row.column = candidate.column;
+    row.implementation = candidate.implementation;
+    row.chosen = candidate.chosen;
+    row.workspace_bytes = candidate.workspace_bytes;
+    try {
+      one.reset();
+      int last_set = 0;  // that was timed: on slow machines not all are
+      const auto launch = [&](int set) {
+        last_set = std::max(last_set, set);
+        candidate.launch(set);
+      };
+      const Subject subject{launch, one.sets(), static_cast<size_t>(row.bytes)};
+      const Timing timing = time_device(*timeline_, subject, method_);
+      row.us = timing.us;
+      row.method = timing.method;
+      row.first_call_us = timing.first_call_us;
+      verify(one, candidate, last_set, row);
+      judge(row);
+      if (timeline_->asynchronous() && timing.launches.size() == 1 && row.us.median < kHostCostBelow_us) {
+        row.host = time_host(
+            *timeline_, [&] { candidate.launch(0); }, [&] { timeline_->bare_launch(timing.launches.front()); });
+      }
+    } catch (const Fault& fault) {
+      row.status = "refused";
+      row.note = fault.what();
+    } catch (const std::exception& error) {
+      row.status = "failed";
+      row.note = error.what();
+    }
+  }
+
+  /// The timed output, or, where calls change their inputs, that of one more call of the timed kind on fresh data.
+  void verify(Case& one, const Candidate& candidate, int set, Row& row) {
+    if (one.changes_inputs()) {
+      one.reset();
+      candidate.launch(set);
+    }
+    timeline_->wait();
+    const Accuracy accuracy = one.check(set);
+    row.error = accuracy.worst;
+    row.checked = accuracy.elements;
+    if (!accuracy.wrong.empty()) throw Fault(FaultKind::wrong_output, accuracy.wrong);
+  }
+
+  void judge(Row& row) {
+    check_floor(row, options_.cache);
+    Ceilings& c = report_.ceilings;
+    if (options_.cache == Cache::cold && row.memory_bound && row.gbs() > c.peak_gbs) {
+      row.note = fmt::format("raised the measured peak from {:.0f} to {:.0f} GB/s", c.peak_gbs, row.gbs());
+      c.peak_gbs = row.gbs();
+    }
+    const auto product = c.products.find(row.dtype);
+    if (!row.memory_bound && product != c.products.end() && row.tflops() > product->second.value) {
+      row.note =
+          fmt::format("raised the measured peak from {:.1f} to {:.1f} TFLOP/s", product->second.value, row.tflops());
+      product->second = {row.implementation + " " + row.op + " " + row.shape, row.tflops()};
+    }
+  }
+
+  void finish(Row row) {
+    if (options_.progress) {
+      options_.progress(
+          fmt::format("{} {} {} {}: {}", row.op, row.shape, row.dtype, row.column,
+                      row.status == "ok" ? fmt::format("{:.2f} us", row.us.median) : row.status + ", " + row.note));
+    }
+    report_.rows.push_back(std::move(row));
+  }
+
+  const OpsOptions& options_;
+  const DeviceInfo& info_;
+  Stream stream_;
+  std::unique_ptr<Timeline> timeline_;
+  Method method_;
+  Report report_;
+  std::mt19937 random_{1};
+};
+
+}  // namespace
+
+void check_floor(const Row& row, Cache cache) {
+  // What lies in the cache may be read faster than memory allows; arithmetic has no cache.
+  if (cache == Cache::hot && row.memory_bound) return;
+  if (row.floor_us > 0 && row.us.median < kFloorTolerance * row.floor_us) {
+    throw Fault(
+        FaultKind::under_floor,
+        fmt::format(
+            "{:.2f} us, but the device's specified limits allow no less than {:.2f} us ({:.0f} GB/s, {:.1f} TFLOP/s)",
+            row.us.median, row.floor_us, row.gbs(), row.tflops()));
+  }
+}
+
+Report run_ops(const OpsOptions& options) { return Run(options)(); }
+
+}  // namespace monotile::bench
