@@ -42,5 +42,9 @@ for device in "${devices[@]}"; do
     [[ "${CHAT:-0}" == 0 ]] || echo
     "$dir/bin/monotile" generate "${arguments[@]}" --device "$device"
 done
+
+step "the operators of this machine's CPU against memcpy and OpenBLAS"
+"$dir/bin/monotile" bench ops --shapes quick --device cpu || [[ $? == 3 ]]
+
 echo
 echo "demo: done in $((SECONDS - begin)) s. Next: make test"
