@@ -39,7 +39,9 @@ VARIANTS = 12
 CHECKS = ("conditionals", "language_size", "kernel_size", "overrides", "compile_time", "instantiations", "local_memory")
 
 # Kernels that may use local memory: part of the mangled name -> (most bytes of stack frame and spills, reason).
-LOCAL_MEMORY_ALLOWED = {}
+LOCAL_MEMORY_ALLOWED = {
+    "bench5naive4rope": (32, "argument reduction of sinf and cosf, in a kernel that is naive on purpose"),
+}
 
 
 class Result:

@@ -75,6 +75,7 @@ Ceilings measure_ceilings(Stream& stream, Timeline& timeline, bool quick) {
   method.warmups = 3;
   method.budget_us = quick ? 400e3 : 150e3;
   for (const StreamKernel& kernel : stream_kernels(stream, bytes)) {
+    method.record = kernel.recorded;
     const Timing timing =
         time_device(timeline, {[&](int) { kernel.launch(); }, 1, static_cast<size_t>(kernel.bytes)}, method);
     const double gbs = kernel.bytes * 1e-3 / timing.us.median;

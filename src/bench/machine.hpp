@@ -52,6 +52,7 @@ struct StreamKernel {
   bool copies = false;  ///< as much written as read
   double bytes = 0;
   std::function<void()> launch;
+  bool recorded = true;  ///< false for memcpy: as a node of a graph it took 1.5 times as long (H200, 2026-11-29)
 };
 /// On buffers of `bytes` each, which live as long as the result.
 std::vector<StreamKernel> stream_kernels(Stream& stream, size_t bytes);

@@ -100,9 +100,12 @@ Timing time_asynchronous(Timeline& timeline, const Subject& subject, const Metho
     nodes = subject.sets;
   }
   const auto set_of = [&](int call) { return cold ? call % subject.sets : 0; };
-  const std::unique_ptr<Recording> recording = timeline.record([&] {
-    for (int c = 0; c < nodes; ++c) subject.launch(set_of(c));
-  });
+  std::unique_ptr<Recording> recording;
+  if (method.record) {
+    recording = timeline.record([&] {
+      for (int c = 0; c < nodes; ++c) subject.launch(set_of(c));
+    });
+  }
   if (recording == nullptr) {
     timing.us = steady_samples(samples_within(method, call_us + method.gap_us),
                                [&](int i) { return queued_us(timeline, method, [&] { subject.launch(set_of(i)); }); });

@@ -35,6 +35,7 @@ struct Method {
   double spin_us = 30;       ///< head start of the host
   double node_us = 20;       ///< shorter calls are timed `nodes` in a row
   int nodes = 50;
+  bool record = true;  ///< false: events around each call
 };
 
 struct Timing {

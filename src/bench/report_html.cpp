@@ -35,8 +35,8 @@ path.tuned { fill: none; stroke: var(--c-tuned); stroke-width: 2; } path.native 
 .legend span { display: inline-block; margin-right: 16px; } .legend i { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px; vertical-align: -1px; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; width: 100%; } th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child, .left { text-align: left; } .scroll { overflow-x: auto; } .bad { color: var(--bad); white-space: normal; }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 10px; margin: 16px 0; } .facts div { background: var(--panel); border-radius: 8px; padding: 10px 12px; }
-.facts b { display: block; font-size: 20px; } .facts span { color: var(--soft); font-size: 12.5px; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 10px; margin: 16px 0; } .facts div { background: var(--panel); border-radius: 8px; padding: 10px 12px; }
+.facts b { display: block; font-size: 18px; white-space: nowrap; } .facts span { color: var(--soft); font-size: 12.5px; }
 )";
 
 constexpr const char* kColumns[] = {"naive", "portable_sm80", "portable", "tuned", "native", "vendor", "peer"};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "bench/report.hpp"
 
@@ -88,30 +89,42 @@ std::string text_table(const Report& report, bool wide) {
   }
   for (const std::string& note : report.notes) text += note + "\n";
   text += fmt::format(
-      "meas., spec: share of the measured and of the specified limit. err: largest error\nover its bound. host+: us to "
+      "meas., spec: share of the measured and of the specified limit. err: error over\nits bound. host+: us to "
       "issue, above an empty kernel. {} rows, {:.0f} s\n",
       report.rows.size(), report.seconds);
   return text;
 }
 
 std::string readme_table(const Report& report) {
+  // Of each operator the largest and the smallest single shape.
+  const auto list = prices(report);
+  std::map<std::string, std::pair<const Row*, const Row*>> ends;
+  for (const auto& [key, price] : list) {
+    if (price.portable == nullptr || !price.portable->phase.empty()) continue;
+    auto& [small, large] = ends.try_emplace(price.portable->op, price.portable, price.portable).first->second;
+    if (price.portable->bytes < small->bytes) small = price.portable;
+    if (price.portable->bytes > large->bytes) large = price.portable;
+  }
   std::string text =
       "| operator, shape, dtype | portable | of the measured limit | beside the best of the others "
       "|\n|---|---|---|---|\n";
-  for (const auto& [key, price] : prices(report)) {
+  for (const auto& [key, price] : list) {
     if (price.portable == nullptr || !price.portable->phase.empty()) continue;
     const Row& p = *price.portable;
+    const auto& [small, large] = ends.at(p.op);
+    if (&p != small && &p != large) continue;
     const Row* other = nullptr;
     for (const Row* candidate : {price.vendor, price.native, price.peer}) {
       if (candidate != nullptr && (other == nullptr || candidate->us.median < other->us.median)) other = candidate;
     }
+    const std::string name = other == nullptr            ? ""
+                             : other->column == "native" ? "hand-written CUDA"
+                                                         : other->implementation;
     text += fmt::format("| {} {} {} | {}, {} | {} | {} |\n", p.op, p.shape, p.dtype, us_text(p.us.median), rate_text(p),
-                        percent(p.of_peak()),
-                        other != nullptr
-                            ? fmt::format("{:.2f}x the speed of {} ({})", other->us.median / p.us.median,
-                                          other->column == "native" ? "hand-written CUDA" : other->implementation,
-                                          us_text(other->us.median))
-                            : "-");
+                        p.of_peak() < 0.05 ? std::string("latency") : percent(p.of_peak()),
+                        other != nullptr ? fmt::format("{:.2f}x the speed of {} ({})", other->us.median / p.us.median,
+                                                       name, us_text(other->us.median))
+                                         : "-");
   }
   return text;
 }
