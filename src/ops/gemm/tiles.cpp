@@ -28,7 +28,7 @@ constexpr TileShape shape_of(double step_us, double per_tile_us) {
 }
 constexpr TileShape kShapes[tiles::kConfigs] = {
     shape_of<tiles::kPlain>(100, 0),     shape_of<tiles::kRing>(1.0, 4.0),     shape_of<tiles::kWide>(0.657, 5.0),
-    shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8), shape_of<tiles::kNarrow>(0.252, 2.3),
+    shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8), shape_of<tiles::kNarrow>(0.187, 4.0),
     shape_of<tiles::kSplit>(0.363, 6.7),
 };
 /// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take turns.
