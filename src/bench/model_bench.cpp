@@ -258,6 +258,10 @@ std::string text_table(const ModelResult& r, const ModelBenchOptions& options) {
     text += fmt::format("{:<20}{:>10.1f}   operators one by one, cold; the whole step took {:.1f}\n", "sum", sum,
                         r.itl_p50);
   }
+  for (const Row& row : r.step.rows) {
+    if (row.status != "ok")
+      text += fmt::format("{} {} {}: {}: {}\n", row.op, row.shape, row.dtype, row.status, row.note);
+  }
   if (options.price_per_hour > 0 && decode > 0) {
     text += fmt::format(
         "\nat {:g} per hour: {:.3f} per million output tokens, {:.4f} per million prompt tokens (one sequence)\n",

@@ -11,10 +11,14 @@ namespace {
 /// From the models' published configurations.
 constexpr ModelShape kModels[] = {
     // name         layers hidden heads kv  dim    ffn  vocabulary
-    {"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000},        {"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256},
-    {"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256},       {"qwen-3-8b", 36, 4096, 32, 8, 128, 12288, 151936},
-    {"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 8, 2}, {"gemma-3-4b", 34, 2560, 8, 4, 256, 10240, 262144},
+    {"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000},
+    {"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256},
+    {"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256},
+    {"qwen-3-8b", 36, 4096, 32, 8, 128, 12288, 151936},
+    {"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 8, 2},
+    {"gemma-3-4b", 34, 2560, 8, 4, 256, 10240, 262144},
     {"gemma-3-270m", 18, 640, 4, 1, 256, 2048, 262144},
+    {"tiny", 2, 64, 4, 2, 16, 128, 320},  // no real model: for tests
 };
 
 /// Single shapes that users compare libraries by.
