@@ -105,7 +105,10 @@ std::string readme_table(const Report& report) {
     if (price.portable->bytes < small->bytes) small = price.portable;
     if (price.portable->bytes > large->bytes) large = price.portable;
   }
-  std::string text =
+  const Json& e = report.environment;
+  std::string text = fmt::format("{}, {}, commit {}:\n\n", e.value("device_name", std::string("?")),
+                                 e.value("time", std::string("?")).substr(0, 10), e.value("commit", std::string("?")));
+  text +=
       "| operator, shape, dtype | portable | of the measured limit | beside the best of the others "
       "|\n|---|---|---|---|\n";
   for (const auto& [key, price] : list) {
@@ -121,7 +124,7 @@ std::string readme_table(const Report& report) {
                              : other->column == "native" ? "hand-written CUDA"
                                                          : other->implementation;
     text += fmt::format("| {} {} {} | {}, {} | {} | {} |\n", p.op, p.shape, p.dtype, us_text(p.us.median), rate_text(p),
-                        p.of_peak() < 0.05 ? std::string("latency") : percent(p.of_peak()),
+                        p.memory_bound && p.of_peak() < 0.05 ? std::string("latency") : percent(p.of_peak()),
                         other != nullptr ? fmt::format("{:.2f}x the speed of {} ({})", other->us.median / p.us.median,
                                                        name, us_text(other->us.median))
                                          : "-");
