@@ -9,6 +9,7 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/kv_cache/kv_cache.hpp"
+#include "ops/moe/moe.hpp"
 #include "ops/norm/norm.hpp"
 #include "ops/rope/rope.hpp"
 #include "ops/sampling/sampling.hpp"
@@ -335,6 +336,28 @@ Definition<ops::SampleArgs> sample_definition() {
           [](const ops::SampleArgs& a) { return std::vector{a.ids}; }};
 }
 
+Definition<ops::RouterArgs> router_definition() {
+  return {"moe_router",
+          {"rows", "experts", "top_k"},
+          {DType::f32, DType::bf16, DType::f16},
+          [](Data& d, const Dims& s, DType t) {
+            ops::RouterArgs a;
+            a.logits = d.input(t, {s[0], s[1]}, -4.0, 4.0);
+            a.weights = d.output(DType::f32, {s[0], s[2]});
+            a.experts = d.output(DType::i32, {s[0], s[2]});
+            return a;
+          },
+          [](const Dims& s) { return 4.0 * static_cast<double>(s[0] * s[1]); },
+          ops::router_reference_run,
+          [](const ops::RouterArgs& a) { return a.logits.dim(0); },
+          [](ops::RouterArgs& a, int64_t row) {
+            cut_rows({&a.logits, &a.weights, &a.experts}, row);
+          },
+          [](const ops::RouterArgs& a) {
+            return std::vector{a.weights, a.experts};
+          }};
+}
+
 template <class Args>
 void add(std::vector<std::unique_ptr<Operator>>& list, Definition<Args> definition) {
   list.push_back(std::make_unique<TypedOperator<Args>>(std::move(definition)));
@@ -365,6 +388,7 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, embedding_definition());
     add(list, argmax_definition());
     add(list, sample_definition());
+    add(list, router_definition());
     return list;
   }();
   return operators;

@@ -218,8 +218,9 @@ std::string model_section(const std::vector<std::pair<std::string, Price>>& list
   }
   if (order.empty()) return "";
   std::string out =
-      "<h2>The price for a whole step</h2>\n<p class=\"soft\">All operators of a model's step, each weighted by its "
-      "calls: what the step costs with portable kernels only, and with the best of "
+      "<h2>The price for a whole step</h2>\n<p class=\"soft\">The operators of a model's step "
+      "that this result holds, each weighted by its calls: what the step costs with portable kernels only, and with "
+      "the best of "
       "each.</p>\n<div class=\"scroll\"><table><tr><th>step</th><th>portable</th><th>best of "
       "each</th><th>price</th><th class=\"left\">where the difference lies</th></tr>\n";
   for (const std::string& step : order) {

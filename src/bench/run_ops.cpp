@@ -37,6 +37,11 @@ class Run {
     report_.ceilings = measure_ceilings(stream_, *timeline_, options_.shapes == "quick");
     if (!options_.spec_file.empty()) report_.ceilings.spec = read_spec(options_.spec_file);
     report_.notes = absent_baselines(info_);
+    const double load = report_.environment.value("load_average", 0.0);
+    if (host() && load > 0.5 * cpu_threads()) {
+      report_.notes.push_back(
+          fmt::format("the machine was busy (load {:.1f} on {} threads): these times say little", load, cpu_threads()));
+    }
     std::vector<std::string> names;
     for (const auto& op : bench_operators()) {
       const auto matches = [&](const std::string& pattern) {

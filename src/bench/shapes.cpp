@@ -41,6 +41,7 @@ const std::vector<WorkItem> kDefault = {
     {"embedding", {16384, 128256, 4096}},
     {"argmax", {64, 128256}},
     {"sample", {64, 128256}},
+    {"moe_router", {16384, 128, 8}},
     {"gemm", {8192, 8192, 8192}},
     {"gemm", {4096, 4096, 4096}},
     {"gemm", {2048, 6144, 4096}},
@@ -87,6 +88,7 @@ const std::vector<WorkItem> kQuick = {
     {"attention_causal", {1, 256, 8, 2, 128}},
     {"attention_decode", {1, 2048, 8, 2, 128}},
     {"sample", {4, 32000}},
+    {"moe_router", {1024, 128, 8}},
 };
 
 }  // namespace
@@ -128,6 +130,7 @@ std::vector<WorkItem> model_step(const ModelShape& m, bool decode, int64_t batch
   const int64_t used = m.experts == 0 ? 1 : std::min(m.experts, t * m.experts_per_token);
   const int64_t rows = m.experts == 0 ? t : std::max<int64_t>(1, t * m.experts_per_token / used);
   const double products = layers * static_cast<double>(used);
+  if (m.experts != 0) add("moe_router", {t, m.experts, m.experts_per_token}, layers);
   add("gemm", {rows, 2 * m.feed_forward, m.hidden}, products);
   add("silu_mul", {rows, m.feed_forward}, products);
   add("gemm", {rows, m.hidden, m.feed_forward}, products);
