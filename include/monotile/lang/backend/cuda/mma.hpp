@@ -27,6 +27,8 @@ struct copy_queue {
                  "r"(bytes)
                  : "memory");
   }
+  /// 16 bytes from registers, at once.
+  MT_DEVICE void put(void* to, const vector16& v) { store16(to, v); }
   MT_DEVICE void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
   /// Waits until at most `Open` groups are under way.
   template <int Open>

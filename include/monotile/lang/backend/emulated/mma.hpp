@@ -12,6 +12,21 @@
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
+/// Lanes of MFMA read eight bytes each. With the swizzle of 16-byte chunks alone, rows eight apart would read the same half
+/// of the same banks, so every second group of eight rows (address bit 10) has the halves of its chunks exchanged.
+inline constexpr bool kSwapHalves = kWave == 64;
+template <class T>
+inline T* swapped(T* p) {
+  return kSwapHalves
+             ? reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) ^ (reinterpret_cast<uintptr_t>(p) >> 10 & 1) << 3)
+             : p;
+}
+/// 16 bytes to shared memory.
+inline void write_chunk(unsigned char* to, const unsigned char* bytes) {
+  std::memcpy(swapped(to), bytes, 8);
+  std::memcpy(swapped(to + 8), bytes + 8, 8);
+}
+
 struct copy_queue {
   struct copy {
     unsigned char* to;
@@ -29,6 +44,7 @@ struct copy_queue {
     rows[lane] = to;
     if (lane == kLanes - 1) emulated::count_shared_access(rows, kLanes, 16);
   }
+  void put(unsigned char* to, const vector16& v) { write_chunk(to, reinterpret_cast<const unsigned char*>(&v)); }
   void close_group() {
     closed.push_back(std::move(open));
     open.clear();
@@ -37,8 +53,9 @@ struct copy_queue {
   void wait() {
     while (closed.size() > static_cast<size_t>(Open)) {
       for (const copy& c : closed.front()) {
-        std::memcpy(c.to, c.from, static_cast<size_t>(c.bytes));
-        std::memset(c.to + c.bytes, 0, static_cast<size_t>(16 - c.bytes));
+        unsigned char chunk[16] = {};
+        std::memcpy(chunk, c.from, static_cast<size_t>(c.bytes));
+        write_chunk(c.to, chunk);
       }
       closed.erase(closed.begin());
     }
@@ -100,7 +117,7 @@ struct mfma_unit {
     const unsigned char* from[kLanes];
     for (int l = 0; l < kLanes; ++l) {
       const coordinate at = atom::a(l, 0);
-      from[l] = tile.data + Tile::offset(row + at.row, k / 8) + at.col % 8 * 2;
+      from[l] = swapped(tile.data + Tile::offset(row + at.row, k / 8) + at.col % 8 * 2);
       uint32_t words[2];
       std::memcpy(words, from[l], 8);
       a[0][l] = words[0], a[1][l] = words[1];

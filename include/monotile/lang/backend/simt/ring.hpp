@@ -126,7 +126,7 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
           for (int e = 0; e < kVector; ++e) {
             if (e < exist) v.v[e] = source[e];
           }
-          store16(place, __builtin_bit_cast(vector16, v));
+          cx.copies.put(place, __builtin_bit_cast(vector16, v));
         });
       }
     }
