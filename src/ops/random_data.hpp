@@ -35,7 +35,7 @@ class RandomData {
     TensorView view;
     view.data = data;
     view.dtype = dtype;
-    const bool integral = !is_float(dtype) && dtype != DType::f64;
+    const bool integral = !is_float(dtype) && dtype != DType::f64 && dtype != DType::f8_e4m3 && dtype != DType::f8_e5m2;
     for (int64_t i = 0; i < elements; ++i) {
       reference::set(view, i,
                      integral ? static_cast<double>(integer(static_cast<int64_t>(low), static_cast<int64_t>(high)))

@@ -28,8 +28,20 @@ inline double round_to(DType dtype, double value) {
       return static_cast<double>(to_float(from_float<half_t>(static_cast<float>(round_to_format(value, 10, -14)))));
     case DType::bf16:
       return static_cast<double>(to_float(from_float<bfloat16_t>(static_cast<float>(round_to_format(value, 7, -126)))));
+    // Saturating: the largest numbers stand for all that is larger, infinities too.
+    case DType::f8_e4m3: return std::isnan(value) ? value : std::clamp(round_to_format(value, 3, -6), -448.0, 448.0);
+    case DType::f8_e5m2:
+      return std::isnan(value) ? value : std::clamp(round_to_format(value, 2, -14), -57344.0, 57344.0);
     default: return value;
   }
+}
+
+/// What an 8-bit float code stands for, from its fields.
+inline double value_of_code(uint8_t code, int fraction_bits, int bias) {
+  const int exponent = (code & 0x7f) >> fraction_bits, fraction = code & ((1 << fraction_bits) - 1);
+  const double size = exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                                    : std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+  return (code & 0x80) != 0 ? -size : size;
 }
 
 /// Element `index` of a row of GGUF blocks that starts at `blocks` (defined in gemm/dequantise.cpp).
@@ -42,6 +54,15 @@ inline double get(const TensorView& view, int64_t offset) {
     case DType::f64: return view.as<double>()[offset];
     case DType::f16: return static_cast<double>(to_float(view.as<half_t>()[offset]));
     case DType::bf16: return static_cast<double>(to_float(view.as<bfloat16_t>()[offset]));
+    case DType::f8_e4m3: {
+      const uint8_t code = view.as<uint8_t>()[offset];
+      return (code & 0x7f) == 0x7f ? std::nan("") : value_of_code(code, 3, 7);
+    }
+    case DType::f8_e5m2: {
+      const uint8_t code = view.as<uint8_t>()[offset];
+      if ((code & 0x7f) < 0x7c) return value_of_code(code, 2, 15);
+      return (code & 0x7f) > 0x7c ? std::nan("") : std::copysign(HUGE_VAL, (code & 0x80) != 0 ? -1.0 : 1.0);
+    }
     case DType::i8: return static_cast<double>(view.as<int8_t>()[offset]);
     case DType::u8: return static_cast<double>(view.as<uint8_t>()[offset]);
     case DType::i32: return static_cast<double>(view.as<int32_t>()[offset]);
@@ -60,6 +81,12 @@ inline void set(const TensorView& view, int64_t offset, double value) {
       break;
     case DType::bf16:
       view.as<bfloat16_t>()[offset] = from_float<bfloat16_t>(static_cast<float>(round_to(DType::bf16, value)));
+      break;
+    case DType::f8_e4m3:
+      view.as<e4m3_t>()[offset] = from_float<e4m3_t>(static_cast<float>(round_to(DType::f8_e4m3, value)));
+      break;
+    case DType::f8_e5m2:
+      view.as<e5m2_t>()[offset] = from_float<e5m2_t>(static_cast<float>(round_to(DType::f8_e5m2, value)));
       break;
     case DType::i8: view.as<int8_t>()[offset] = static_cast<int8_t>(value); break;
     case DType::u8: view.as<uint8_t>()[offset] = static_cast<uint8_t>(value); break;

@@ -122,10 +122,11 @@ inline bool vector_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p
 /// True if every row of these views is whole 16-byte vectors of 8 elements.
 inline bool whole_vectors(const TensorView& t) {
   if (!t.defined()) return true;
-  if (t.dim(-1) % 8 != 0 || !vector_aligned(t.data)) return false;
+  const int64_t size = dtype_info(t.dtype).block_bytes, vector = lang::vector_bytes(size);
+  if (t.dim(-1) % 8 != 0 || reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(vector) != 0) return false;
   for (int i = 0; i + 1 < t.rank; ++i) {
     // Also where the extent is 1: a row sliced from a padded matrix must take the layout that it has in the batch.
-    if (t.step(i) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
+    if (t.step(i) * size % vector != 0) return false;
   }
   return true;
 }
@@ -155,8 +156,22 @@ lang::view<T> row_view(const TensorView& t) {
     v.split_rows(1);
   }
   const int64_t size = static_cast<int64_t>(sizeof(T));
-  v.vectors = vector_aligned(t.data) && v.outer_stride * size % 16 == 0 && v.inner_stride * size % 16 == 0;
+  const int64_t vector = lang::vector_bytes(size);
+  v.vectors = reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(vector) == 0 && v.outer_stride * size % vector == 0 &&
+              v.inner_stride * size % vector == 0;
   return v;
+}
+/// The same where the dtype is known at run time only.
+inline lang::any_view any_rows_view(const TensorView& t) {
+  if (!t.defined()) return {};
+  const auto make = [&](const auto& v) {
+    return lang::any_view{t.data, v.outer_stride, v.inner_stride, v.cols, v.inner_rows, v.vectors, t.dtype, v.inner_inverse};
+  };
+  switch (dtype_info(t.dtype).block_bytes) {
+    case 1: return make(row_view<uint8_t>(t));
+    case 2: return make(row_view<half_t>(t));
+    default: return make(row_view<float>(t));
+  }
 }
 inline int64_t row_count(const TensorView& t) {
   int64_t n = 1;

@@ -220,5 +220,94 @@ MT_WORD_TEST(ExponentialIsAccurateToAFewUnits) {
   }
 }
 
+struct CodeParams {
+  view<const float> x;
+  any_view codes;
+  view<float> y;
+  view<uint8_t> nibbles;
+  view<float> scales;
+  int64_t rows, cols;
+  bool there;
+};
+
+/// y = what the codes of x stand for; nothing at all where the row is not there.
+template <class L>
+struct CodeKernel {
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const CodeParams& p) {
+    const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    store_codes(ctx, p.codes, row, map([](auto v) { return v * 1.0f; }, load(ctx, p.x, row)));
+    store(ctx, p.y, only_if(row, p.there), map([](auto v) { return v * 1.0f; }, load_codes(ctx, p.codes, row)));
+  }
+};
+/// y = |x| rounded to whole numbers up to 15, by way of nibbles, times a scale of the row that is written and read.
+template <class L>
+struct NibbleKernel {
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const CodeParams& p) {
+    const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    store_nibbles(ctx, p.nibbles, row, map([](auto v) { return min_of(round_even(abs_of(v)), 15.0f); }, load(ctx, p.x, row)));
+    store_row_value(ctx, p.scales, row, map([](auto r) { return static_cast<float>(r) + 0.5f; }, row_index(row)));
+    const view<const uint8_t> nibbles{p.nibbles.data, p.nibbles.outer_stride, 0, p.cols, 1, p.nibbles.vectors};
+    const auto scale = map([](auto r) { return static_cast<float>(r) + 0.5f; }, row_index(row));
+    store(ctx, p.y, row, map([](auto q, auto s) { return q * s; }, load_nibbles(ctx, nibbles, row), scale));
+  }
+};
+
+template <class K, class L>
+void launch_codes(const CodeParams& p) {
+  Stream stream{Device{}};
+  const int rows_per_program = !kHasLanes || L::lanes_per_row == 0 ? 1 : 128 / L::lanes_per_row;
+  launch<K>(stream, Grid{(p.rows + rows_per_program - 1) / rows_per_program, 128, 0}, p);
+}
+
+template <class L>
+void check_codes(int64_t cols, int64_t stride) {
+  std::mt19937 random(static_cast<uint32_t>(cols * 7 + stride));
+  std::vector<float> x(static_cast<size_t>(3 * stride)), y(x.size(), NAN), scales(3, NAN);
+  alignas(16) std::vector<uint8_t> codes(x.size() + 16, 0xee), nibbles(x.size() + 16, 0xee);
+  for (float& v : x) v = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random), static_cast<int>(random() % 28) - 14);
+  x[0] = 1e9f, x[static_cast<size_t>(stride)] = -HUGE_VALF;
+  CodeParams p{{x.data(), stride, 0, cols, 1, false}, {}, {y.data(), stride, 0, cols, 1, false}, {nibbles.data(), (stride + 1) / 2, 0, cols, 1, false},
+               {scales.data(), 1, 0, 1, 1, false}, 3, cols, true};
+  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
+    p.codes = {codes.data(), stride, 0, cols, 1, stride % 8 == 0 && reinterpret_cast<uintptr_t>(codes.data()) % 8 == 0, dtype};
+    std::fill(y.begin(), y.end(), NAN);
+    launch_codes<CodeKernel<L>, L>(p);
+    for (int64_t r = 0; r < 3; ++r) {
+      for (int64_t c = 0; c < stride; ++c) {
+        const size_t i = static_cast<size_t>(r * stride + c);
+        const float wanted = dtype == DType::i8        ? static_cast<float>(from_float<int8_t>(x[i]))
+                             : dtype == DType::f8_e4m3 ? to_float(from_float<e4m3_t>(x[i]))
+                                                       : to_float(from_float<e5m2_t>(x[i]));
+        if (c < cols) {
+          ASSERT_EQ(y[i], wanted) << x[i];
+        } else {
+          ASSERT_TRUE(std::isnan(y[i]) && codes[i] == 0xee) << "padding written";
+        }
+      }
+    }
+  }
+  p.there = false;
+  std::fill(y.begin(), y.end(), NAN);
+  launch_codes<CodeKernel<L>, L>(p);
+  for (const float v : y) ASSERT_TRUE(std::isnan(v));
+  if (cols % 2 != 0) return;
+  launch_codes<NibbleKernel<L>, L>(p);
+  for (int64_t r = 0; r < 3; ++r) {
+    ASSERT_EQ(scales[static_cast<size_t>(r)], static_cast<float>(r) + 0.5f);
+    for (int64_t c = 0; c < cols; ++c) {
+      const size_t i = static_cast<size_t>(r * stride + c);
+      ASSERT_EQ(y[i], std::min(std::nearbyint(std::abs(x[i])), 15.0f) * (static_cast<float>(r) + 0.5f)) << x[i];
+    }
+  }
+}
+MT_WORD_TEST(CodesAndNibbles) {
+  sweep([](int64_t cols, int64_t stride) {
+    check_codes<blocked<8, 1, 16>>(cols, stride);
+    check_codes<blocked<8, 1, 0>>(cols, stride);
+  });
+}
+
 }  // namespace
 }  // namespace monotile::MONOTILE_TARGET_NAME

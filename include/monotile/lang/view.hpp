@@ -8,6 +8,9 @@
 
 namespace monotile::lang {
 
+/// Bytes at which vectors of 8 elements of `size` bytes start: 16, or 8 where they are no longer.
+constexpr int64_t vector_bytes(int64_t size) { return size == 1 ? 8 : 16; }
+
 /// Rows of `cols` consecutive elements. The row index is split in two (row = outer * inner_rows + inner), so that [token, head, dim] tensors
 /// with a free stride each are rows as well.
 template <class T>
@@ -18,7 +21,7 @@ struct view {
   int64_t inner_stride = 0;  ///< elements between inner indices
   int64_t cols = 0;
   uint32_t inner_rows = 1;    ///< set by split_rows
-  bool vectors = false;       ///< every row starts on 16 bytes: whole vectors may be moved
+  bool vectors = false;       ///< every row starts on `vector_bytes` of T: whole vectors may be moved
   uint64_t inner_inverse = 0;  ///< 2^64 / inner_rows rounded up; 0 where inner_rows is 1
 
   MT_FN void split_rows(uint32_t inner) {
@@ -39,7 +42,30 @@ template <class T>
 MT_FN view<T> from_column(view<T> v, int64_t first) {
   v.data += first;
   v.cols -= first;
-  v.vectors = v.vectors && first * static_cast<int64_t>(sizeof(T)) % 16 == 0;
+  v.vectors = v.vectors && first * static_cast<int64_t>(sizeof(T)) % vector_bytes(sizeof(T)) == 0;
+  return v;
+}
+
+/// Rows whose dtype is known at run time only (codes, caches and masks of several types). Strides count elements.
+struct any_view {
+  void* data = nullptr;
+  int64_t outer_stride = 0, inner_stride = 0, cols = 0;
+  uint32_t inner_rows = 1;
+  bool vectors = false;
+  DType dtype = DType::none;
+  uint64_t inner_inverse = 0;
+
+  template <class T>
+  MT_FN view<T> as() const {
+    return {static_cast<T*>(data), outer_stride, inner_stride, cols, inner_rows, vectors, inner_inverse};
+  }
+};
+MT_FN any_view from_column(any_view v, int64_t first) {
+  if (v.data == nullptr) return v;
+  const int64_t size = dtype_info(v.dtype).block_bytes;
+  v.data = static_cast<unsigned char*>(v.data) + first * size;
+  v.cols -= first;
+  v.vectors = v.vectors && first * size % vector_bytes(size) == 0;
   return v;
 }
 

@@ -10,6 +10,13 @@
 #define MT_UNROLL
 #endif
 
+/// Words with long bodies: on lanes they must become part of the kernel, the emulator compiles faster when it may call them.
+#if defined(MONOTILE_TARGET_EMULATED)
+#define MT_WORD inline
+#else
+#define MT_WORD MT_FN
+#endif
+
 #if defined(MONOTILE_TARGET_CUDA) || defined(MONOTILE_TARGET_EMULATED)
 #define MONOTILE_TARGET_SIMT 1
 #endif

@@ -19,6 +19,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 typedef float float8 __attribute__((vector_size(32)));
 typedef int32_t int8x32 __attribute__((vector_size(32)));
 typedef uint16_t ushort8 __attribute__((vector_size(16)));
+typedef uint8_t uchar8 __attribute__((vector_size(8)));
 
 template <int N>
 struct mask_pack {
@@ -34,7 +35,7 @@ struct pack {
   float8 part[N / 8];
   pack() = default;
   MT_FN pack(float v) {  // NOLINT: scalars take part in expressions as themselves
-    for (int i = 0; i < N / 8; ++i) part[i] = float8{} + v;
+    for (int i = 0; i < N / 8; ++i) part[i] = v - float8{};  // -0 stays
   }
 };
 template <int N>
@@ -153,8 +154,31 @@ template <int N>
 MT_FN pack<N> min_of(const pack<N>& a, float b) { return min_of(a, pack<N>(b)); }
 template <int N>
 MT_FN pack<N> abs_of(const pack<N>& a) { return select(a < 0.0f, -a, a); }
+/// To the nearest integer, ties to even; |a| below 2^22.
 template <int N>
-MT_FN pack<N> fma_of(const pack<N>& a, const pack<N>& b, const pack<N>& c) { return a * b + c; }
+MT_FN pack<N> round_even(const pack<N>& a) {
+#if defined(__AVX2__)
+  pack<N> r;  // spelled out: with a product before it the addition below would become one rounding of both
+  for (int i = 0; i < N / 8; ++i) {
+    r.part[i] = reinterpret_cast<float8>(_mm256_round_ps(reinterpret_cast<__m256>(a.part[i]), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  return r;
+#else
+  return (a + 12582912.0f) - 12582912.0f;
+#endif
+}
+template <int N>
+MT_FN pack<N> fma_of(const pack<N>& a, const pack<N>& b, const pack<N>& c) {
+#if defined(__FMA__)
+  pack<N> r;  // spelled out: the compiler may fuse another product, and which one decides the last bit
+  for (int i = 0; i < N / 8; ++i) {
+    r.part[i] = reinterpret_cast<float8>(_mm256_fmadd_ps(reinterpret_cast<__m256>(a.part[i]), reinterpret_cast<__m256>(b.part[i]), reinterpret_cast<__m256>(c.part[i])));
+  }
+  return r;
+#else
+  return a * b + c;
+#endif
+}
 template <int N>
 MT_FN pack<N> sqrt_of(const pack<N>& a) {
   pack<N> r;
@@ -274,6 +298,7 @@ MT_FN float fma_of(float a, float b, float c) { return std::fma(a, b, c); }
 MT_FN float max_of(float a, float b) { return a > b ? a : b; }
 MT_FN float min_of(float a, float b) { return a < b ? a : b; }
 MT_FN float abs_of(float a) { return std::fabs(a); }
+MT_FN float round_even(float a) { return std::nearbyint(a); }
 template <class T>
   requires std::is_arithmetic_v<T>
 MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
@@ -285,6 +310,10 @@ MT_FN int64_t promote(int64_t v) { return v; }
 MT_FN bool promote(bool v) { return v; }
 MT_FN float promote(half_t v) { return to_float(v); }
 MT_FN float promote(bfloat16_t v) { return to_float(v); }
+MT_FN float promote(e4m3_t v) { return to_float(v); }
+MT_FN float promote(e5m2_t v) { return to_float(v); }
+MT_FN float promote(int8_t v) { return static_cast<float>(v); }
+MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
 MT_FN indexed promote(indexed v) { return v; }
 MT_FN sums promote(sums v) { return v; }
 
@@ -359,6 +388,67 @@ MT_FN float8 load8(const half_t* p) {
   return v;
 #endif
 }
+/// Bits of 8-bit floats to fp32 and back: `Fraction` stored fraction bits, exponent bias `Bias`, NaN from code `kNan` on.
+template <int Fraction, int Bias>
+MT_FN float8 widen_small(const uint8_t* p, int first_special) {
+  uchar8 u;
+  std::memcpy(&u, p, 8);
+  const int8x32 bits = __builtin_convertvector(u, int8x32), magnitude = bits & 0x7f;
+  const float8 small = __builtin_convertvector(magnitude, float8) * (1.0f / static_cast<float>(1 << (Bias + Fraction - 1)));
+  int8x32 small_bits;
+  std::memcpy(&small_bits, &small, 32);
+  int8x32 w = (magnitude << (23 - Fraction)) + ((127 - Bias) << 23);
+  w = magnitude >= first_special ? (magnitude == 0x7c ? int8x32{} + 0x7f800000 : int8x32{} + 0x7fc00000) : w;
+  w = (magnitude < (1 << Fraction) ? small_bits : w) | (bits & 0x80) << 24;
+  float8 v;
+  std::memcpy(&v, &w, 32);
+  return v;
+}
+template <int Fraction, int Bias>
+MT_FN void narrow_small(uint8_t* p, float8 v, int largest) {
+  constexpr int kShift = 23 - Fraction, kAnchor = (128 - Bias - Fraction + 23) << 23;
+  int8x32 u;
+  std::memcpy(&u, &v, 32);
+  const int8x32 sign = (u >> 24) & 0x80, a = u & 0x7fffffff;
+  float8 size, anchor;
+  const int8x32 anchor_bits = int8x32{} + kAnchor;
+  std::memcpy(&size, &a, 32);
+  std::memcpy(&anchor, &anchor_bits, 32);
+  const float8 shifted = size + anchor;
+  int8x32 small;
+  std::memcpy(&small, &shifted, 32);
+  int8x32 r = (a + ((1 << (kShift - 1)) - 1) + ((a >> kShift) & 1) - ((127 - Bias) << 23)) >> kShift;
+  r = r < largest ? r : int8x32{} + largest;
+  r = a < ((128 - Bias) << 23) ? small - kAnchor : r;
+  r = (a > 0x7f800000) ? int8x32{} + 0x7f : r | sign;
+  const uchar8 s = __builtin_convertvector(r, uchar8);
+  std::memcpy(p, &s, 8);
+}
+MT_FN float8 load8(const e4m3_t* p) { return widen_small<3, 7>(&p->bits, 0x7f); }
+MT_FN float8 load8(const e5m2_t* p) { return widen_small<2, 15>(&p->bits, 0x7c); }
+MT_FN void store8(e4m3_t* p, float8 v) { narrow_small<3, 7>(&p->bits, v, 0x7e); }
+MT_FN void store8(e5m2_t* p, float8 v) { narrow_small<2, 15>(&p->bits, v, 0x7b); }
+MT_FN float8 load8(const int8_t* p) {
+  typedef int8_t schar8 __attribute__((vector_size(8)));
+  schar8 u;
+  std::memcpy(&u, p, 8);
+  return __builtin_convertvector(u, float8);
+}
+MT_FN float8 load8(const uint8_t* p) {
+  uchar8 u;
+  std::memcpy(&u, p, 8);
+  return __builtin_convertvector(u, float8);
+}
+MT_FN void store8(int8_t* p, float8 v) {
+  float8 t = v < -128.0f ? float8{} - 128.0f : v;
+  t = t > 127.0f ? float8{} + 127.0f : t;
+  t = v != v ? float8{} : t;
+  const float8 shifted = t + 12582912.0f;  // 1.5 * 2^23: the low byte is the nearest integer
+  int8x32 bits;
+  std::memcpy(&bits, &shifted, 32);
+  const uchar8 s = __builtin_convertvector(bits & 0xff, uchar8);
+  std::memcpy(p, &s, 8);
+}
 MT_FN void store8(float* p, float8 v) { std::memcpy(p, &v, 32); }
 MT_FN void store8(bfloat16_t* p, float8 v) {
   int8x32 u;
@@ -382,6 +472,10 @@ MT_FN void store8(half_t* p, float8 v) {
 #else
   for (int i = 0; i < 8; ++i) p[i] = from_float<half_t>(v[i]);
 #endif
+}
+MT_FN void store8(uint8_t* p, float8 v) {  // whole numbers from 0 to 255
+  const uchar8 s = __builtin_convertvector(__builtin_convertvector(v, int8x32), uchar8);
+  std::memcpy(p, &s, 8);
 }
 template <int N, class T>
 MT_FN pack<N> load_pack(const T* p) {

@@ -44,6 +44,9 @@ template <class L>
 MT_FN place<L> chunks_of(const Context& ctx, int64_t, int64_t cols, int64_t) { return {ctx.program, cols, true}; }
 template <class L>
 MT_FN place<L> at_rows(const place<L>& at, int64_t row) { return {row < 0 ? 0 : row, at.cols, row >= 0}; }
+/// No row at all unless `there`: loads give what they fill with, stores do nothing.
+template <class L>
+MT_FN place<L> only_if(const place<L>& at, bool there) { return {at.row, at.cols, at.live && there}; }
 template <class L>
 MT_FN place<L> with_cols(const place<L>& at, int64_t cols) { return {at.row, cols, at.live}; }
 template <class L>
@@ -102,6 +105,48 @@ struct any_tile : expression {
     return load_pack_tail<N>(static_cast<const half_t*>(v.data) + c, count, 0.0f);
   }
 };
+/// Rows whose dtype is known at run time only, as fp32: one-byte codes, or plain values.
+template <class... T>
+struct typed_tile : expression {
+  const void* p;
+  DType dtype;
+  float absent;
+  MT_FN typed_tile(const void* from, DType type, float fill = 0.0f) : p(from), dtype(type), absent(fill) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const {
+    pack<N> r(absent);
+    if (p != nullptr) (void)((dtype == dtype_of<T> && (r = load_pack<N>(static_cast<const T*>(p) + c), true)) || ...);
+    return r;
+  }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const {
+    pack<N> r(absent);
+    if (p != nullptr) (void)((dtype == dtype_of<T> && (r = load_pack_tail<N>(static_cast<const T*>(p) + c, count, 0.0f), true)) || ...);
+    return r;
+  }
+};
+template <class L>
+MT_FN auto load_codes(Context&, const any_view& from, const place<L>& at) {
+  return typed_tile<e4m3_t, e5m2_t, int8_t>(at.live ? from.as<const uint8_t>().row(at.row) : nullptr, from.dtype);
+}
+struct nibble_tile : expression {
+  const uint8_t* p;
+  MT_FN explicit nibble_tile(const uint8_t* from) : p(from) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const { return tail<N>(c, N); }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const {
+    pack<N> r(0.0f);
+    for (int i = 0; i < count && p != nullptr; ++i) r.part[i / 8][i % 8] = static_cast<float>(p[(c + i) / 2] >> (4 * (i % 2)) & 15);
+    return r;
+  }
+};
+/// Columns in pairs to a byte, the even one low: whole numbers from 0 to 15.
+template <class L>
+MT_FN nibble_tile load_nibbles(Context&, const view<const uint8_t>& from, const place<L>& at) {
+  return nibble_tile(at.live ? from.row(at.row) : nullptr);
+}
+
 template <class L>
 MT_FN any_tile load_bcast(Context&, const any_vector& from, const place<L>&) { return any_tile(from); }
 /// A vector over columns that is wanted later: here it is read when it is.
@@ -171,6 +216,16 @@ MT_FN typename bare<T>::type load_row_value(Context&, T* from, const place<L>& a
 template <class T, class U, class L>
 MT_FN void store_row_value(Context&, T* to, const place<L>& at, const U& v) {
   if (at.live) to[at.row] = static_cast<T>(v);
+}
+
+/// The same at the start of each row of a view: scales and other values with strides of their own.
+template <class T, class L>
+MT_FN typename bare<T>::type load_row_value(Context&, const view<T>& from, const place<L>& at) {
+  return at.live ? *from.row(at.row) : typename bare<T>::type{};
+}
+template <class T, class U, class L>
+MT_FN void store_row_value(Context&, const view<T>& to, const place<L>& at, const U& v) {
+  if (at.live) *to.row(at.row) = static_cast<T>(v);
 }
 
 // --- elementwise -------------------------------------------------------------------------------------------------------------------
@@ -312,6 +367,64 @@ MT_FN void store(Context&, const view<T>& to, const place<L>& at, const X& x) {
   } else {
     T* p = to.row(at.row);
     for (int64_t c = 0; c < at.cols; ++c) p[c] = from_float<T>(x);
+  }
+}
+
+/// Whole rows to and from a dtype that is known at run time only. Functions of their own, since kernels would hold them once per use.
+inline __attribute__((noinline)) void store_row_as(DType dtype, void* to, const float* from, int64_t cols) {
+  const memory_tile<float> row(from, 0.0f);
+  switch (dtype) {
+    case DType::f32: return write_columns(static_cast<float*>(to), cols, row);
+    case DType::f16: return write_columns(static_cast<half_t*>(to), cols, row);
+    case DType::bf16: return write_columns(static_cast<bfloat16_t*>(to), cols, row);
+    case DType::f8_e4m3: return write_columns(static_cast<e4m3_t*>(to), cols, row);
+    case DType::f8_e5m2: return write_columns(static_cast<e5m2_t*>(to), cols, row);
+    default: return write_columns(static_cast<int8_t*>(to), cols, row);
+  }
+}
+inline __attribute__((noinline)) void load_row_as(float* to, DType dtype, const void* from, int64_t cols) {
+  switch (dtype) {
+    case DType::f16: return write_columns(to, cols, memory_tile<half_t>(static_cast<const half_t*>(from), 0.0f));
+    case DType::bf16: return write_columns(to, cols, memory_tile<bfloat16_t>(static_cast<const bfloat16_t*>(from), 0.0f));
+    default: return write_columns(to, cols, memory_tile<uint8_t>(static_cast<const uint8_t*>(from), 0.0f));
+  }
+}
+MT_FN unsigned char* row_bytes(const any_view& v, int64_t row) {
+  unsigned char* const base = static_cast<unsigned char*>(v.data);
+  return base + (v.as<unsigned char>().row(row) - base) * dtype_info(v.dtype).block_bytes;
+}
+template <class L>
+MT_FN memory_tile<float> load_any(Context& ctx, const any_view& from, const place<L>& at, float absent = 0.0f) {
+  if (!at.live || from.data == nullptr) return {nullptr, from.data == nullptr ? absent : 0.0f};
+  const unsigned char* const row = row_bytes(from, at.row);
+  if (from.dtype == DType::f32) return {reinterpret_cast<const float*>(row), 0.0f};
+  float* const p = ctx.take<float>(at.cols);
+  load_row_as(p, from.dtype, row, at.cols);
+  return {p, 0.0f};
+}
+/// The same to rows whose dtype is known at run time only.
+template <cache = cache::normal, class L, class X>
+MT_FN void store_any(Context& ctx, const any_view& to, const place<L>& at, const X& x) {
+  if (!at.live) return;
+  float* const p = ctx.take<float>(at.cols);
+  write_columns(p, at.cols, x);
+  store_row_as(to.dtype, row_bytes(to, at.row), p, at.cols);
+}
+template <cache = cache::normal, class L, class X>
+MT_FN void store_codes(Context& ctx, const any_view& to, const place<L>& at, const X& x) {
+  store_any(ctx, to, at, x);
+}
+template <class L, class X>
+MT_FN void store_nibbles(Context&, const view<uint8_t>& to, const place<L>& at, const X& x) {
+  if (!at.live) return;
+  uint8_t* const p = to.row(at.row);
+  for (int64_t c = 0; c < at.cols; c += 8) {
+    const int count = static_cast<int>(std::min<int64_t>(8, at.cols - c));
+    const pack<8> v = count == 8 ? x.template at<8>(c) : x.template tail<8>(c, count);
+    for (int i = 0; i < count; i += 2) {
+      const int high = i + 1 < count ? static_cast<int>(v.part[0][i + 1]) : 0;
+      p[(c + i) / 2] = static_cast<uint8_t>(static_cast<int>(v.part[0][i]) | high << 4);
+    }
   }
 }
 
@@ -508,6 +621,11 @@ MT_FN R fold_where(Context&, Row& row, R start, First first, Then then, F f) {
 template <class L, class T, class F, class... X>
 MT_FN auto held_map(Context& ctx, held_row<L, T>& h, F f, const X&... x) {
   auto t = eval(ctx, h.at, map(f, h.kept, x...));
+  return held_row<L, decltype(t)>{h.at, t};
+}
+template <class L, class T, class F>
+MT_FN auto hold_from(Context&, held_row<L, T>& h, F f) {
+  auto t = f(h.at, h.kept);
   return held_row<L, decltype(t)>{h.at, t};
 }
 template <class L, class T, class Visit>

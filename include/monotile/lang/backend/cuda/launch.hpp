@@ -34,6 +34,11 @@ template <class K, class Params>
 __global__ void __launch_bounds__(max_threads_of<K>(), min_blocks_of<K>()) entry(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   __shared__ __align__(16) unsigned char slots[kSlotBytes];
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  // The next kernel may take its place on the machine; what this one reads or writes is touched only once the one before is done.
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
   Context ctx{static_cast<int64_t>(blockIdx.x), static_cast<int>(blockDim.x), slots, dynamic_shared};
   K::run(ctx, p);
 }
@@ -87,6 +92,13 @@ void launch(Stream& stream, const Grid& grid, const Params& params) {
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.dynamicSmemBytes = grid.scratch_bytes;
   config.stream = static_cast<cudaStream_t>(stream.native());
+  cudaLaunchAttribute overlap{};
+  if constexpr (kTarget == Target::cuda_sm90) {  // older chips have no such waiting inside a kernel
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+  }
   if (grid.scratch_bytes > 47 * 1024) {  // the slots count, too
     static std::atomic<uint64_t> allowed{0};
     allow_scratch(reinterpret_cast<const void*>(&entry<K, Params>), allowed, device);

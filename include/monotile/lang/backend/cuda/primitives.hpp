@@ -8,6 +8,7 @@
 
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
+#include "monotile/numeric.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -23,6 +24,20 @@ MT_FN indexed promote(indexed v) { return v; }
 MT_FN sums promote(sums v) { return v; }
 MT_FN float promote(half_t v) { return __half2float(__ushort_as_half(v.bits)); }
 MT_FN float promote(bfloat16_t v) { return __builtin_bit_cast(float, static_cast<uint32_t>(v.bits) << 16); }
+
+MT_FN float promote(int8_t v) { return static_cast<float>(v); }
+MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+MT_FN float promote(e4m3_t v) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(v.bits)));
+  return __half2float(__ushort_as_half(static_cast<uint16_t>(pair)));
+}
+MT_FN float promote(e5m2_t v) { return __half2float(__ushort_as_half(static_cast<uint16_t>(v.bits << 8))); }
+#else
+MT_FN float promote(e4m3_t v) { return to_float(v); }
+MT_FN float promote(e5m2_t v) { return to_float(v); }
+#endif
 
 template <class T>
 struct rounding;
@@ -41,6 +56,45 @@ struct rounding<half_t> {
 template <>
 struct rounding<bfloat16_t> {
   static MT_FN bfloat16_t apply(float v) { return {__bfloat16_as_ushort(__float2bfloat16_rn(v))}; }
+};
+
+/// Two values as 8-bit floats, the first in the low byte: saturating, ties to even, one NaN code.
+template <class T>
+MT_FN uint32_t pack_pair(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  uint16_t pair;
+  if constexpr (sizeof(T) == sizeof(e4m3_t) && dtype_of<T> == DType::f8_e4m3) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  }
+  return pair;
+#else
+  return from_float<T>(low).bits | static_cast<uint32_t>(from_float<T>(high).bits) << 8;
+#endif
+}
+template <>
+struct rounding<e4m3_t> {
+  static MT_FN e4m3_t apply(float v) { return {static_cast<uint8_t>(pack_pair<e4m3_t>(v, 0.0f))}; }
+};
+template <>
+struct rounding<e5m2_t> {
+  static MT_FN e5m2_t apply(float v) { return {static_cast<uint8_t>(pack_pair<e5m2_t>(v, 0.0f))}; }
+};
+template <>
+struct rounding<uint8_t> {
+  static MT_FN uint8_t apply(float v) { return static_cast<uint8_t>(static_cast<int32_t>(v)); }
+};
+template <>
+struct rounding<int8_t> {
+  static MT_FN int8_t apply(float v) {
+#if defined(__CUDA_ARCH__)
+    const int32_t i = __float2int_rn(v);  // NaN gives 0, what is too large the ends
+    return static_cast<int8_t>(i < -128 ? -128 : i > 127 ? 127 : i);
+#else
+    return from_float<int8_t>(v);
+#endif
+  }
 };
 
 // --- arithmetic --------------------------------------------------------------------------------------------------------------------
@@ -63,6 +117,7 @@ MT_FN float fma_of(float a, float b, float c) { return fmaf(a, b, c); }
 MT_FN float max_of(float a, float b) { return fmaxf(a, b); }
 MT_FN float min_of(float a, float b) { return fminf(a, b); }
 MT_FN float abs_of(float a) { return fabsf(a); }
+MT_FN float round_even(float a) { return rintf(a); }
 template <class T>
 MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
 MT_FN bool is_nan(float v) { return v != v; }
@@ -129,6 +184,43 @@ MT_FN void store16(void* p, const vector16& v) {
 #endif
 }
 MT_FN void store16_stream(void* p, const vector16& v) { store16(p, v); }
+
+struct alignas(8) vector8 {
+  uint32_t word[2];
+};
+/// 8 bytes at an address aligned to them: vectors of one-byte codes.
+MT_FN vector8 load8(const void* p) {
+#if defined(__CUDA_ARCH__)
+  const uint2 q = *static_cast<const uint2*>(p);
+  return {{q.x, q.y}};
+#else
+  return {};
+#endif
+}
+MT_FN void store8(void* p, const vector8& v) {
+#if defined(__CUDA_ARCH__)
+  __stcs(static_cast<uint2*>(p), make_uint2(v.word[0], v.word[1]));
+#endif
+}
+/// Eight values as codes of one byte.
+template <class T>
+MT_FN vector8 pack_codes(const float* v) {
+  vector8 out{};
+#if defined(__CUDA_ARCH__)
+  MT_UNROLL
+  for (int w = 0; w < 2; ++w) {
+    const float* const q = v + 4 * w;
+    if constexpr (dtype_of<T> == DType::i8) {
+      uint32_t upper;
+      asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(upper) : "r"(__float2int_rn(q[3])), "r"(__float2int_rn(q[2])), "r"(0));
+      asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(out.word[w]) : "r"(__float2int_rn(q[1])), "r"(__float2int_rn(q[0])), "r"(upper));
+    } else {
+      out.word[w] = pack_pair<T>(q[0], q[1]) | pack_pair<T>(q[2], q[3]) << 16;
+    }
+  }
+#endif
+  return out;
+}
 
 /// What a program knows of its place. Scratch lives in shared memory.
 struct Context {

@@ -23,6 +23,10 @@ MT_FN indexed promote(indexed v) { return v; }
 MT_FN sums promote(sums v) { return v; }
 MT_FN float promote(half_t v) { return to_float(v); }
 MT_FN float promote(bfloat16_t v) { return to_float(v); }
+MT_FN float promote(e4m3_t v) { return to_float(v); }
+MT_FN float promote(e5m2_t v) { return to_float(v); }
+MT_FN float promote(int8_t v) { return static_cast<float>(v); }
+MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
 
 template <class T>
 struct rounding {
@@ -45,6 +49,7 @@ MT_FN float fma_of(float a, float b, float c) { return std::fma(a, b, c); }
 MT_FN float max_of(float a, float b) { return std::fmax(a, b); }
 MT_FN float min_of(float a, float b) { return std::fmin(a, b); }
 MT_FN float abs_of(float a) { return std::fabs(a); }
+MT_FN float round_even(float a) { return std::nearbyint(a); }
 template <class T>
 MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
 MT_FN bool is_nan(float v) { return v != v; }
@@ -81,6 +86,29 @@ inline void store16(void* p, const vector16& v) {
   std::memcpy(p, &v, 16);
 }
 inline void store16_stream(void* p, const vector16& v) { store16(p, v); }
+
+struct alignas(8) vector8 {
+  uint32_t word[2];
+};
+inline vector8 load8(const void* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 8 != 0) misaligned_access(p);
+  vector8 v;
+  std::memcpy(&v, p, 8);
+  return v;
+}
+inline void store8(void* p, const vector8& v) {
+  if (reinterpret_cast<uintptr_t>(p) % 8 != 0) misaligned_access(p);
+  std::memcpy(p, &v, 8);
+}
+/// Eight values as codes of one byte.
+template <class T>
+vector8 pack_codes(const float* v) {
+  T codes[8];
+  for (int i = 0; i < 8; ++i) codes[i] = from_float<T>(v[i]);
+  vector8 out;
+  std::memcpy(&out, codes, 8);
+  return out;
+}
 
 struct Context {
   int64_t program;

@@ -31,10 +31,10 @@ template <class L>
 struct place {
   using layout = L;
   int64_t row[kLanes];
-  bool live[kLanes];       // the row exists
-  int32_t lane[kLanes];    // position within the lanes of the row
-  int32_t width;           // lanes per row
-  int32_t limit;           // columns of this tile that exist
+  bool live[kLanes];     // the row exists
+  int32_t lane[kLanes];  // position within the lanes of the row
+  int32_t width;         // lanes per row
+  int32_t limit;         // columns of this tile that exist
   int64_t first_col;
   int64_t cols;
 
@@ -100,6 +100,16 @@ MT_FN place<L> at_rows(const place<L>& at, const row_value<int64_t, L>& rows) {
   }
   return g;
 }
+/// No row at all unless `there`: loads give what they fill with, stores do nothing.
+template <class L>
+MT_FN place<L> only_if(const place<L>& at, bool there) {
+  place<L> g = at;
+  for (int l = 0; l < kLanes; ++l) {
+    g.live[l] = at.live[l] && there;
+    if (!there) g.row[l] = 0;
+  }
+  return g;
+}
 /// The same rows with another number of columns.
 template <class L>
 MT_FN place<L> with_cols(const place<L>& at, int64_t cols) {
@@ -121,7 +131,9 @@ MT_FN place<L> local_rows(const Context& ctx, int64_t cols) {
   return place_of<L>(ctx, 0, ctx.threads, cols);
 }
 template <class L>
-MT_FN int64_t tile_rows(const Context& ctx, const place<L>&) { return ctx.threads / L::lanes_per_row; }
+MT_FN int64_t tile_rows(const Context& ctx, const place<L>&) {
+  return ctx.threads / L::lanes_per_row;
+}
 /// Only row 0 of the tile exists: for results that all rows share.
 template <class L>
 MT_FN place<L> first_row_only(const place<L>& at) {
@@ -194,13 +206,22 @@ MT_FN vector16 load16_as(const void* p) {
 }
 
 template <cache Hint, class T, int N>
-MT_FN void load_run(T (&out)[N], int first, const T* p, int count) {
+MT_WORD void load_run(T (&out)[N], int first, const T* p, int count) {
   constexpr int kPer = 16 / static_cast<int>(sizeof(T));
-  MT_UNROLL
-  for (int j = 0; j < count / kPer; ++j) {
-    const vector16 q = load16_as<Hint>(p + j * kPer);
+  if constexpr (sizeof(T) == 1) {
     MT_UNROLL
-    for (int i = 0; i < kPer; ++i) out[first + j * kPer + i] = element_of<T>(q, i);
+    for (int j = 0; j < count / 8; ++j) {
+      const vector8 q = load8(p + j * 8);
+      MT_UNROLL
+      for (int i = 0; i < 8; ++i) out[first + j * 8 + i] = __builtin_bit_cast(T, static_cast<uint8_t>(q.word[i / 4] >> (8 * (i % 4))));
+    }
+  } else {
+    MT_UNROLL
+    for (int j = 0; j < count / kPer; ++j) {
+      const vector16 q = load16_as<Hint>(p + j * kPer);
+      MT_UNROLL
+      for (int i = 0; i < kPer; ++i) out[first + j * kPer + i] = element_of<T>(q, i);
+    }
   }
 }
 
@@ -214,10 +235,10 @@ struct bare<const T> {
 };
 
 template <cache Hint, class T, class L>
-MT_FN void load_lane(T (&out)[L::elements], const T* p, bool vectors, const place<L>& at, int l, T fill) {
+MT_WORD void load_lane(T (&out)[L::elements], const T* p, bool vectors, const place<L>& at, int l, T fill) {
   constexpr int E = L::vector_elements;
   p += at.first_col;
-  if constexpr (L::exact) {
+  if constexpr (L::exact && sizeof(T) > 1) {
     // Unpacked only when all are on their way, and the loads predicated rather than branched around: an unpacking between two loads would make the
     // second wait for the first (H200, 2026-11-29: 155 instead of 135 us for the residual norm of 16384 x 4096).
     constexpr int kPer = 16 / static_cast<int>(sizeof(T)), kPieces = E / kPer;
@@ -263,7 +284,8 @@ MT_FN void load_lane(T (&out)[L::elements], const T* p, bool vectors, const plac
 
 /// The tile of `from` at `at`; cells that do not exist hold `fill`.
 template <cache Hint = cache::normal, class T, class L>
-MT_FN tile<typename bare<T>::type, L> load(Context&, const view<T>& from, const place<L>& at, typename bare<T>::type fill = {}) {
+MT_FN tile<typename bare<T>::type, L> load(Context&, const view<T>& from, const place<L>& at,
+                                           typename bare<T>::type fill = {}) {
   using U = typename bare<T>::type;
   tile<U, L> t;
   for (int l = 0; l < kLanes; ++l) load_lane<Hint, U, L>(t.v[l], row_for<L>(from, at.row[l]), from.vectors, at, l, fill);
@@ -272,14 +294,15 @@ MT_FN tile<typename bare<T>::type, L> load(Context&, const view<T>& from, const 
 
 /// A vector over columns, the same for every row, as fp32.
 template <class L>
-MT_FN tile<float, L> load_bcast(Context&, const any_vector& from, const place<L>& at) {
+MT_WORD tile<float, L> load_bcast(Context&, const any_vector& from, const place<L>& at) {
   tile<float, L> t;
   for (int l = 0; l < kLanes; ++l) {
     if (from.dtype == DType::f32) {
       load_lane<cache::read_only, float, L>(t.v[l], static_cast<const float*>(from.data), from.vectors, at, l, 0.0f);
     } else if (from.dtype == DType::bf16) {
       bfloat16_t raw[L::elements];
-      load_lane<cache::read_only, bfloat16_t, L>(raw, static_cast<const bfloat16_t*>(from.data), from.vectors, at, l, bfloat16_t{});
+      load_lane<cache::read_only, bfloat16_t, L>(raw, static_cast<const bfloat16_t*>(from.data), from.vectors, at, l,
+                                                 bfloat16_t{});
       MT_UNROLL
       for (int e = 0; e < L::elements; ++e) t.v[l][e] = promote(raw[e]);
     } else {
@@ -314,13 +337,71 @@ MT_FN tile<float, L> arrived(Context& ctx, const vector_ahead<L>& a, const place
 template <class T>
 struct convert {
   template <class U>
-  static MT_FN T apply(U v) { return rounding<T>::apply(promote(v)); }
+  static MT_FN T apply(U v) {
+    return rounding<T>::apply(promote(v));
+  }
   static MT_FN T apply(T v) { return v; }
 };
 
+/// Rows whose dtype is known at run time only, as fp32: one-byte codes, or plain values.
+template <class T, class L>
+MT_WORD void load_typed(tile<float, L>& t, const any_view& from, const place<L>& at) {
+  const view<const T> rows = from.as<const T>();
+  for (int l = 0; l < kLanes; ++l) {
+    T raw[L::elements];
+    load_lane<cache::normal, T, L>(raw, rows.row(at.row[l]), rows.vectors, at, l, T{});
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) t.v[l][e] = promote(raw[e]);
+  }
+}
+template <class L>
+MT_WORD tile<float, L> load_codes(Context&, const any_view& from, const place<L>& at) {
+  tile<float, L> t;
+  switch (from.dtype) {
+    case DType::f8_e4m3: load_typed<e4m3_t>(t, from, at); break;
+    case DType::f8_e5m2: load_typed<e5m2_t>(t, from, at); break;
+    default: load_typed<int8_t>(t, from, at); break;
+  }
+  return t;
+}
+template <class L>
+MT_WORD tile<float, L> load_any(Context&, const any_view& from, const place<L>& at, float absent = 0.0f) {
+  tile<float, L> t;
+  if (from.data == nullptr) {  // a view that is not there
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) t.v[l][e] = absent;
+    }
+    return t;
+  }
+  switch (from.dtype) {
+    case DType::f32: load_typed<float>(t, from, at); break;
+    case DType::f16: load_typed<half_t>(t, from, at); break;
+    case DType::bf16: load_typed<bfloat16_t>(t, from, at); break;
+    default: load_typed<uint8_t>(t, from, at); break;
+  }
+  return t;
+}
+
+/// Eight elements as bytes: raw where they are T already, else converted.
+template <class T, class U>
+MT_FN vector8 packed8(const U* v) {
+  if constexpr (sizeof(U) == 1) {
+    vector8 out{};
+    MT_UNROLL
+    for (int i = 0; i < 8; ++i) out.word[i / 4] |= bits_of(v[i]) << (8 * (i % 4));
+    return out;
+  } else {
+    float values[8];
+    MT_UNROLL
+    for (int i = 0; i < 8; ++i) values[i] = promote(v[i]);
+    return pack_codes<T>(values);
+  }
+}
+
 /// Writes what exists of the tile, converted with one rounding.
 template <cache Hint = cache::normal, class T, class U, class L>
-MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, L>& t) {
+MT_WORD void store(Context&, const view<T>& to, const place<L>& at, const tile<U, L>& t) {
   constexpr int E = L::vector_elements;
   constexpr int kPer = 16 / static_cast<int>(sizeof(T));
   for (int l = 0; l < kLanes; ++l) {
@@ -329,22 +410,101 @@ MT_FN void store(Context&, const view<T>& to, const place<L>& at, const tile<U, 
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) {
       const int c = at.local_col(l, i * E);
-      T out[E];
-      MT_UNROLL
-      for (int e = 0; e < E; ++e) out[e] = convert<T>::apply(t.v[l][i * E + e]);
-      if (L::exact ? at.live[l] && c < at.limit : to.vectors && c + E <= at.limit) {
-        MT_UNROLL
-        for (int j = 0; j < E / kPer; ++j) {
-          if constexpr (Hint == cache::stream) {
-            store16_stream(p + c + j * kPer, pack16(out + j * kPer));
-          } else {
-            store16(p + c + j * kPer, pack16(out + j * kPer));
+      if constexpr (sizeof(T) == 1) {  // also with exact layouts: codes may lie where they like
+        if (!at.live[l]) continue;
+        if (to.vectors && c + E <= at.limit) {
+          store8(p + c, packed8<T>(t.v[l] + i * E));
+        } else {
+          MT_UNROLL
+          for (int e = 0; e < E; ++e) {
+            if (c + e < at.limit) p[c + e] = convert<T>::apply(t.v[l][i * E + e]);
           }
         }
-      } else if constexpr (!L::exact) {
+      } else {
+        T out[E];
         MT_UNROLL
-        for (int e = 0; e < E; ++e) {
-          if (c + e < at.limit) p[c + e] = out[e];
+        for (int e = 0; e < E; ++e) out[e] = convert<T>::apply(t.v[l][i * E + e]);
+        if (L::exact ? at.live[l] && c < at.limit : to.vectors && c + E <= at.limit) {
+          MT_UNROLL
+          for (int j = 0; j < E / kPer; ++j) {
+            if constexpr (Hint == cache::stream) {
+              store16_stream(p + c + j * kPer, pack16(out + j * kPer));
+            } else {
+              store16(p + c + j * kPer, pack16(out + j * kPer));
+            }
+          }
+        } else if constexpr (!L::exact) {
+          MT_UNROLL
+          for (int e = 0; e < E; ++e) {
+            if (c + e < at.limit) p[c + e] = out[e];
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The same to rows whose dtype is known at run time only.
+template <cache Hint = cache::normal, class U, class L>
+MT_WORD void store_codes(Context& ctx, const any_view& to, const place<L>& at, const tile<U, L>& t) {
+  switch (to.dtype) {
+    case DType::f8_e4m3: return store<Hint>(ctx, to.as<e4m3_t>(), at, t);
+    case DType::f8_e5m2: return store<Hint>(ctx, to.as<e5m2_t>(), at, t);
+    default: return store<Hint>(ctx, to.as<int8_t>(), at, t);
+  }
+}
+template <cache Hint = cache::normal, class U, class L>
+MT_WORD void store_any(Context& ctx, const any_view& to, const place<L>& at, const tile<U, L>& t) {
+  switch (to.dtype) {
+    case DType::f32: return store<Hint>(ctx, to.as<float>(), at, t);
+    case DType::f16: return store<Hint>(ctx, to.as<half_t>(), at, t);
+    default: return store<Hint>(ctx, to.as<bfloat16_t>(), at, t);
+  }
+}
+
+/// Columns in pairs to a byte, the even one low: whole numbers from 0 to 15. Rows of a view with `vectors` start on 4 bytes.
+template <class L>
+MT_WORD tile<float, L> load_nibbles(Context&, const view<const uint8_t>& from, const place<L>& at) {
+  static_assert(L::vector_elements == 8, "four bytes at a time");
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    const uint8_t* const p = from.row(at.row[l]) + at.first_col / 2;
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * 8);
+      uint32_t word = 0;
+      if (at.live[l] && from.vectors && c + 8 <= at.limit) {
+        word = *reinterpret_cast<const uint32_t*>(p + c / 2);
+      } else {
+        MT_UNROLL
+        for (int b = 0; b < 4; ++b) {
+          if (at.live[l] && c + 2 * b < at.limit) word |= static_cast<uint32_t>(p[c / 2 + b]) << (8 * b);
+        }
+      }
+      MT_UNROLL
+      for (int e = 0; e < 8; ++e) t.v[l][i * 8 + e] = static_cast<float>(word >> (4 * e) & 15u);
+    }
+  }
+  return t;
+}
+template <class L>
+MT_WORD void store_nibbles(Context&, const view<uint8_t>& to, const place<L>& at, const tile<float, L>& t) {
+  static_assert(L::vector_elements == 8, "four bytes at a time");
+  for (int l = 0; l < kLanes; ++l) {
+    if (!at.live[l]) continue;
+    uint8_t* const p = to.row(at.row[l]) + at.first_col / 2;
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * 8);
+      uint32_t word = 0;
+      MT_UNROLL
+      for (int e = 0; e < 8; ++e) word |= static_cast<uint32_t>(static_cast<int32_t>(t.v[l][i * 8 + e])) << (4 * e);
+      if (to.vectors && c + 8 <= at.limit) {
+        *reinterpret_cast<uint32_t*>(p + c / 2) = word;
+      } else {
+        MT_UNROLL
+        for (int b = 0; b < 4; ++b) {
+          if (c + 2 * b < at.limit) p[c / 2 + b] = static_cast<uint8_t>(word >> (8 * b));
         }
       }
     }
@@ -417,10 +577,24 @@ MT_FN void store_row_value(Context&, T* to, const place<L>& at, const row_value<
   }
 }
 
+/// The same at the start of each row of a view: scales and other values with strides of their own.
+template <class T, class L>
+MT_FN row_value<typename bare<T>::type, L> load_row_value(Context&, const view<T>& from, const place<L>& at) {
+  row_value<typename bare<T>::type, L> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = at.live[l] ? *from.row(at.row[l]) : typename bare<T>::type{};
+  return r;
+}
+template <class T, class U, class L>
+MT_FN void store_row_value(Context&, const view<T>& to, const place<L>& at, const row_value<U, L>& r) {
+  for (int l = 0; l < kLanes; ++l) {
+    if (at.live[l] && at.lane[l] == 0) *to.row(at.row[l]) = static_cast<T>(r.v[l]);
+  }
+}
+
 /// The same scalar for every row.
 template <class T, class U, class L>
-  requires(__is_enum(U) || requires(U u) { u + 1; })
-MT_FN void store_row_value(Context&, T* to, const place<L>& at, U v) {
+requires(__is_enum(U) || requires(U u) { u + 1; })
+    MT_FN void store_row_value(Context&, T* to, const place<L>& at, U v) {
   for (int l = 0; l < kLanes; ++l) {
     if (at.live[l] && at.lane[l] == 0) to[at.row[l]] = static_cast<T>(v);
   }
@@ -446,15 +620,18 @@ struct layout_among {
   using type = typename layout_among<Rest...>::type;
 };
 template <class X, class... Rest>
-  requires(tile_traits<X>::level > 0)
-struct layout_among<X, Rest...> {
+requires(tile_traits<X>::level > 0) struct layout_among<X, Rest...> {
   using type = typename tile_traits<X>::layout;
 };
 
 template <class T, class L>
-MT_FN auto cell(const tile<T, L>& t, int l, int e) { return promote(t.v[l][e]); }
+MT_FN auto cell(const tile<T, L>& t, int l, int e) {
+  return promote(t.v[l][e]);
+}
 template <class T, class L>
-MT_FN auto cell(const row_value<T, L>& r, int l, int) { return promote(r.v[l]); }
+MT_FN auto cell(const row_value<T, L>& r, int l, int) {
+  return promote(r.v[l]);
+}
 MT_FN float cell(float v, int, int) { return v; }
 
 template <class... X>
@@ -466,8 +643,7 @@ inline constexpr int highest_level = [] {
 
 /// f of each element; row values take part as if spread over their row. 16-bit elements arrive as fp32.
 template <class F, class... X>
-  requires(highest_level<X...> > 0)
-MT_FN auto map(F f, const X&... x) {
+requires(highest_level<X...> > 0) MT_FN auto map(F f, const X&... x) {
   using L = typename layout_among<X...>::type;
   using R = decltype(f(cell(x, 0, 0)...));
   if constexpr (highest_level<X...> == 2) {
@@ -491,7 +667,8 @@ MT_FN auto map_at(const place<L>& at, F f, const X&... x) {
   tile<R, L> out;
   for (int l = 0; l < kLanes; ++l) {
     MT_UNROLL
-    for (int e = 0; e < L::elements; ++e) out.v[l][e] = f(static_cast<int32_t>(at.first_col) + at.local_col(l, e), cell(x, l, e)...);
+    for (int e = 0; e < L::elements; ++e)
+      out.v[l][e] = f(static_cast<int32_t>(at.first_col) + at.local_col(l, e), cell(x, l, e)...);
   }
   return out;
 }
@@ -508,7 +685,9 @@ MT_FN tile<T, L> round_to(const tile<U, L>& t) {
 
 /// Marks a value that is used twice or whose source is about to be overwritten; registers already are values.
 template <class L, class X>
-MT_FN const X& eval(Context&, const place<L>&, const X& x) { return x; }
+MT_FN const X& eval(Context&, const place<L>&, const X& x) {
+  return x;
+}
 
 /// A (value, index) pair, for ArgMax.
 MT_FN indexed make_indexed(float value, int32_t index) { return {value, index}; }
@@ -530,7 +709,9 @@ MT_FN row_value<float, L> row_fill(const place<L>&, float v) {
   return r;
 }
 template <class L>
-MT_FN void assign(Context&, const place<L>&, tile<float, L>& to, const tile<float, L>& from) { to = from; }
+MT_FN void assign(Context&, const place<L>&, tile<float, L>& to, const tile<float, L>& from) {
+  to = from;
+}
 
 /// Neighbours (2i, 2i + 1) exchanged.
 template <class T, class L>
@@ -790,7 +971,8 @@ MT_FN auto hold(Context& ctx, const place<L>& at, Make make) {
 template <class L>
 MT_FN vector16* stash_slot(Context& ctx, const place<L>& at, int l, int vector, int piece, int pieces) {
   const int chunk = static_cast<int>(at.first_col / chunk_cols(at));
-  return reinterpret_cast<vector16*>(ctx.scratch) + ((chunk * L::vectors + vector) * pieces + piece) * ctx.threads + ctx.thread(l);
+  return reinterpret_cast<vector16*>(ctx.scratch) + ((chunk * L::vectors + vector) * pieces + piece) * ctx.threads +
+         ctx.thread(l);
 }
 template <class T, class L>
 MT_FN const tile<T, L>& stash(Context& ctx, const place<L>& at, const tile<T, L>& t) {
@@ -848,7 +1030,8 @@ MT_FN void accumulate_at(const place<L>& at, row_value<R, L>& into, F f, const t
     MT_UNROLL
     for (int e = 0; e < L::elements; ++e) {
       const int32_t c = at.local_col(l, e);
-      if (c < at.limit) into.v[l] = Op::combine(into.v[l], f(static_cast<int32_t>(at.first_col) + c, promote(t.v[l][e])));
+      if (c < at.limit)
+        into.v[l] = Op::combine(into.v[l], f(static_cast<int32_t>(at.first_col) + c, promote(t.v[l][e])));
     }
   }
 }
@@ -874,7 +1057,8 @@ MT_FN auto fold_at(Context& ctx, held_row<L, Make, Again>& h, F f) {
 /// then(column, element, the lane's best so far) hold, for idempotent Op. f takes scalars on every target (long integer arithmetic that has no packs).
 /// `then` and f are there once, whatever a lane holds.
 template <class Op, class L, class First, class Then, class F, class R, class T>
-MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, First first, Then then, F f, const tile<T, L>& t) {
+MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, First first, Then then, F f,
+                            const tile<T, L>& t) {
   static_assert(L::elements <= 32, "one bit per element");
   for (int l = 0; l < kLanes; ++l) {
     uint32_t wanted = 0;
@@ -973,7 +1157,8 @@ MT_FN auto fold_at(Context& ctx, selection<held_row<L, Make, Again>>& s, F f) {
   return r;
 }
 template <class Op, class R, class L, class Make, class Again, class First, class Then, class F>
-MT_FN row_value<R, L> fold_where(Context& ctx, selection<held_row<L, Make, Again>>& s, R start, First first, Then then, F f) {
+MT_FN row_value<R, L> fold_where(Context& ctx, selection<held_row<L, Make, Again>>& s, R start, First first, Then then,
+                                 F f) {
   if (!s.listed) return fold_where<Op>(ctx, s.row, start, first, then, f);
   const float* const values = reinterpret_cast<const float*>(ctx.scratch);
   const int32_t* const columns = reinterpret_cast<const int32_t*>(values + kGatherPerLane * ctx.threads);
@@ -1005,6 +1190,18 @@ MT_FN auto held_map(Context&, held_row<L, Make, Again>& h, F f, const X&... x) {
     return held_row<L, A, A>{h.at, again, again, true, {}};
   } else {
     return held_row<L, A, A>{h.at, again, again, true, map(f, h.kept, x...)};
+  }
+}
+
+/// The row of f(place, tile), which f evaluates: where it wants the columns too.
+template <class L, class Make, class Again, class F>
+MT_FN auto hold_from(Context&, held_row<L, Make, Again>& h, F f) {
+  auto again = [&h, f](const place<L>& at) { return f(at, h.again(at)); };
+  using A = decltype(again);
+  if constexpr (L::streaming) {
+    return held_row<L, A, A>{h.at, again, again, true, {}};
+  } else {
+    return held_row<L, A, A>{h.at, again, again, true, f(h.at, h.kept)};
   }
 }
 
