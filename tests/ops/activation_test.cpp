@@ -15,7 +15,7 @@ using ops::GatedActivationArgs;
 
 const TierPolicy kPortable{Tier::portable, false};
 constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
-constexpr Activation kActivations[] = {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf};
+constexpr Activation kActivations[] = {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::relu2};
 
 class ActivationTest : public OnDevice {};
 MONOTILE_ON_DEVICES(ActivationTest);
@@ -123,7 +123,7 @@ TEST_P(ActivationTest, SaturatesWithoutNaN) {
       for (size_t i = 0; i < list.size(); ++i) {
         const double got = y.get(static_cast<int64_t>(i)), x = gate.get(static_cast<int64_t>(i));
         EXPECT_FALSE(std::isnan(got)) << x;
-        if (activation != Activation::silu && x >= 8.0) {
+        if (activation != Activation::silu && activation != Activation::relu2 && x >= 8.0) {
           EXPECT_EQ(got, x);
         }
         if (x <= -200) {
@@ -183,6 +183,39 @@ TEST_P(ActivationTest, OffsetsBeyond32Bits) {
         << "row " << row;
   }
   munmap(memory, bytes);
+}
+
+using ops::BiasActivationArgs;
+
+TEST_P(ActivationTest, BiasActivationResidual) {
+  uint64_t seed = 500;
+  for (const DType dtype : kTypes) {
+    for (int kind = 0; kind <= static_cast<int>(Activation::identity); ++kind) {
+      for (const int64_t cols : {1, 9, 128, 300, 2880, 4099}) {
+        const bool with_bias = seed % 3 != 0, with_residual = seed % 2 == 0;
+        const Placement placement{.padding = {seed % 5 == 0 ? 3 : 0}, .offset = seed % 5 == 0 ? 1 : 0};
+        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " activation " << kind << " cols " << cols);
+        TestTensor x = TestTensor::random(dtype, {5, cols}, seed, placement, -4, 4), y(dtype, {5, cols}, placement);
+        TestTensor residual = TestTensor::random(dtype, {5, cols}, seed + 1, placement), bias = TestTensor::random(seed % 4 == 0 ? DType::f32 : dtype, {cols}, seed + 2);
+        compare_with_reference<BiasActivationArgs>(
+            device(), ops::bias_activation_reference_run, {&y}, {.absolute = 1e-6, .scale = with_residual ? 4.0 : 0.0},
+            [&](const At& at) {
+              return BiasActivationArgs{at(y), at(x), with_bias ? at(bias) : TensorView{}, with_residual ? at(residual) : TensorView{}, static_cast<Activation>(kind)};
+            },
+            kPortable);
+        ++seed;
+      }
+    }
+  }
+  // In place on the residual.
+  TestTensor x = TestTensor::random(DType::f16, {4, 256}, 1), y = TestTensor::random(DType::f16, {4, 256}, 2), bias = TestTensor::random(DType::f16, {256}, 3);
+  compare_with_reference<BiasActivationArgs>(
+      device(), ops::bias_activation_reference_run, {&y}, {.scale = 2.0},
+      [&](const At& at) {
+        const TensorView both = at(y);
+        return BiasActivationArgs{both, at(x), at(bias), both, Activation::relu2};
+      },
+      kPortable);
 }
 
 }  // namespace

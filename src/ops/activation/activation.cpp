@@ -36,8 +36,9 @@ void check_args(const GatedActivationArgs& args, Device device) {
   check::no_self_overlap(op, "y", args.y);
   check_matrix("gate", args.gate, args.y, device);
   check_matrix("up", args.up, args.y, device);
-  if (static_cast<int>(args.activation) > static_cast<int>(Activation::gelu_erf)) {
-    check::fail(op, "activation", std::to_string(static_cast<int>(args.activation)), "silu, gelu_tanh, gelu_erf");
+  if (static_cast<int>(args.activation) > static_cast<int>(Activation::relu2)) {
+    check::fail(op, "activation", std::to_string(static_cast<int>(args.activation)),
+                "silu, gelu_tanh, gelu_erf, relu2");
   }
 }
 
@@ -60,7 +61,8 @@ const OperatorInfo gated_activation_operator = {
       return detail::explain<GatedActivationArgs>(kImplementations, info, {view, view, view, Activation::silu}, policy);
     },
     [](const DeviceInfo& info) {
-      for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+      for (const Activation activation :
+           {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::relu2}) {
         const std::string wrong =
             self_test<GatedActivationArgs>(info, gated_activation_reference_run, [activation](SelfTestCase& c) {
               const TensorView packed = c.random(DType::bf16, {5, 2 * 77}, -6.0, 6.0);

@@ -33,6 +33,8 @@ constexpr kernels::GateFunction function_of(Activation activation) {
   switch (activation) {
     case Activation::gelu_tanh: return kernels::GateFunction::gelu_tanh;
     case Activation::gelu_erf: return kernels::GateFunction::gelu_erf;
+    case Activation::relu2: return kernels::GateFunction::relu2;
+    case Activation::identity: return kernels::GateFunction::identity;
     default: return kernels::GateFunction::silu;
   }
 }

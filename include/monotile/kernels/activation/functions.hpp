@@ -39,4 +39,13 @@ struct gelu_erf_of {
   }
 };
 
+/// The square of what is above 0.
+struct relu2_of {
+  template <class V>
+  MT_FN V operator()(V x) const {
+    const V above = select(x < 0.0f, 0.0f, x);  // NaN stays
+    return above * above;
+  }
+};
+
 }  // namespace monotile::kernels

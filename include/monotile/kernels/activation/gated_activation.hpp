@@ -25,6 +25,10 @@ struct GatedActivation {
       case GateFunction::gelu_erf:
         store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return gelu_erf_of{}(g)*u; }, gate, up));
         break;
+      case GateFunction::relu2:
+        store<cache::stream>(ctx, p.y, at, map([](auto g, auto u) { return relu2_of{}(g)*u; }, gate, up));
+        break;
+      case GateFunction::identity: break;  // refused by the host
     }
   }
 };
