@@ -1,0 +1,52 @@
+#pragma once
+// Codes back to values: y = code * scale, or (code - zero point) * scale.
+
+#include "monotile/kernels/quant/params.hpp"
+#include "monotile/lang/lang.hpp"
+
+namespace monotile::kernels {
+using namespace lang;  // NOLINT: kernels are written in the language
+
+/// One program per chunk of columns of a group of rows of L.
+template <class L, bool Int4>
+struct Dequantise {
+  using Params = DequantiseParams;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto at = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
+    const uint32_t groups = p.groups, block_rows = p.block_rows;
+    const auto scale_at = at_rows(at, map(
+                                          [=](auto r) {
+                                            const uint32_t index = static_cast<uint32_t>(r), y_row = index / groups;
+                                            const uint32_t band = y_row / block_rows, group = index - y_row * groups;
+                                            return static_cast<int64_t>(band) * groups + group;
+                                          },
+                                          row_index(at)));
+    const auto scale = load_row_value(ctx, p.scales, scale_at);
+    if constexpr (Int4) {
+      auto zero = row_fill(at, 8.0f);
+      if (p.zero_points.data != nullptr) {
+        zero = map([](auto z) { return static_cast<float>(z); }, load_row_value(ctx, p.zero_points, scale_at));
+      }
+      store_any(ctx, p.y, at,
+                map([](auto q, auto z, auto s) { return (q - z) * s; }, load_nibbles(ctx, p.nibbles, at), zero, scale));
+    } else {
+      store_any(ctx, p.y, at, map([](auto q, auto s) { return q * s; }, load_codes(ctx, p.codes, at), scale));
+    }
+  }
+};
+
+/// The same from rows of GGUF blocks, which carry their scales.
+template <class Blocks, class L>
+struct DequantiseBlocks {
+  using Params = DequantiseBlocksParams<Blocks>;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto at = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
+    store_any(ctx, p.y, at, load(ctx, p.codes, at));
+  }
+};
+
+}  // namespace monotile::kernels

@@ -1,0 +1,62 @@
+#pragma once
+// Rows, or groups of columns, to one-byte codes with a scale each: codes = round(x * (1 / scale)), scale = max|x| / largest code.
+
+#include "monotile/kernels/activation/functions.hpp"
+#include "monotile/kernels/quant/params.hpp"
+#include "monotile/kernels/quant/scale.hpp"
+
+namespace monotile::kernels {
+
+/// act(gate) * up, rounded to X as if it had been stored.
+template <class X, class Ctx, class At, class P>
+MT_FN auto gated_product(Ctx& ctx, const At& at, const P& p) {
+  const auto gate = load<cache::stream>(ctx, p.x, at), up = load<cache::stream>(ctx, p.up, at);
+  switch (p.function) {
+    case GateFunction::silu:
+      return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return silu_of{}(g)*u; }, gate, up)));
+    case GateFunction::gelu_tanh:
+      return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return gelu_tanh_of{}(g)*u; }, gate, up)));
+    case GateFunction::gelu_erf:
+      return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return gelu_erf_of{}(g)*u; }, gate, up)));
+    default: return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return relu2_of{}(g)*u; }, gate, up)));
+  }
+}
+
+/// One program per group of rows of L; the row stays on chip, or is read a second time where L streams.
+template <class X, class L, bool Gated>
+struct Quantise {
+  using Params = QuantiseParams<X>;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    auto x = hold(ctx, row, [&](const auto& at) {
+      if constexpr (Gated) {
+        return gated_product<X>(ctx, at, p);
+      } else {
+        return load < L::streaming ? cache::normal : cache::stream > (ctx, p.x, at);
+      }
+    });
+    const uint32_t groups = p.groups, block_rows = p.block_rows;
+    const auto scale_at = at_rows(row, map(
+                                           [=](auto r) {
+                                             const uint32_t index = static_cast<uint32_t>(r), x_row = index / groups;
+                                             const uint32_t band = x_row / block_rows, group = index - x_row * groups;
+                                             return static_cast<int64_t>(band) * groups + group;
+                                           },
+                                           row_index(row)));
+    auto scale = row_fill(row, 1.0f);
+    if (p.given) {
+      scale = load_row_value(ctx, p.scales, scale_at);
+    } else {
+      scale = map(scale_of_most{p.largest_code}, fold<Max>(ctx, x, finite_magnitude{}));
+      store_row_value(ctx, p.scales, scale_at, scale);
+    }
+    const auto inverse = map(inverse_of{}, scale);
+    each(ctx, x, [&](const auto& at, const auto& t) {
+      store_codes(ctx, p.codes, at, map([](auto v, auto i) { return v * i; }, t, inverse));
+    });
+  }
+};
+
+}  // namespace monotile::kernels

@@ -1,0 +1,41 @@
+// Gated activation and quantisation in one, compiled once per target.
+
+#include "monotile/kernels/quant/quantise.hpp"
+#include "ops/register_kernel.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+using namespace monotile::ops;  // NOLINT
+
+namespace {
+
+template <class X, uint32_t Layout>
+void register_layout() {
+  using L = row_layout<Layout>;
+  constexpr int kResident = std::min(1024, resident_row_threads<L>());  // two rows are in flight
+  register_bounded<kernels::Quantise<X, L, true>, max_row_threads<L>(), kResident>("gated_quantise",
+                                                                                   variant_of(dtype_of<X>, Layout));
+}
+
+template <class X>
+void register_all() {
+  if constexpr (lang::kHasLanes) {
+    register_layout<X, kExact + kRows16>();
+    register_layout<X, kExact + kBlock1>();
+    register_layout<X, kExact + kBlock2>();
+    register_layout<X, kBlock2>();
+    register_layout<X, kStream>();
+  } else {
+    register_layout<X, 0>();
+  }
+}
+
+}  // namespace
+
+void register_kernels_gated_quantise() {
+  register_all<float>();
+  register_all<half_t>();
+  register_all<bfloat16_t>();
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
