@@ -19,6 +19,7 @@ RowTile tile_of(const RmsNormArgs& a, const DeviceInfo& device) {
 const char* supports(const RmsNormArgs& a, const DeviceInfo& device) {
   const DType residual = a.residual.defined() ? a.residual.dtype : a.x.dtype;
   const norm::Types types = norm::types_of(a.x.dtype, residual);
+  if (a.gamma.rank != 1) return "one gamma for all rows";
   if (types == norm::no_types) return "no portable kernel for these dtypes";
   const RowTile tile = tile_of(a, device);
   if (find_kernel(a.residual.defined() ? "add_rms_norm" : "rms_norm", target_of(device), norm::variant(types, tile.layout)) == nullptr) {

@@ -1,0 +1,33 @@
+#pragma once
+// How the norms with more to them are instantiated: several files keep each compile short.
+
+#include "monotile/kernels/norm/layer_norm.hpp"
+#include "monotile/kernels/norm/rms_norm_quantise.hpp"
+#include "ops/norm/variants.hpp"
+#include "ops/register_kernel.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+using namespace monotile::ops;  // NOLINT
+
+template <template <class, class, class> class Kernel, class X, class R, uint32_t Layout>
+void register_norm_layout(const char* name, norm::Types types) {
+  using L = row_layout<Layout>;
+  constexpr int kResident = std::min(1024, resident_row_threads<L>());
+  register_bounded<Kernel<X, R, L>, max_row_threads<L>(), kResident>(name, norm::variant(types, Layout));
+}
+
+template <template <class, class, class> class Kernel, class X, class R>
+void register_norm(const char* name, norm::Types types) {
+  if constexpr (lang::kHasLanes) {
+    register_norm_layout<Kernel, X, R, kExact + kBlock1>(name, types);
+    register_norm_layout<Kernel, X, R, kExact + kBlock2>(name, types);
+    register_norm_layout<Kernel, X, R, kRows32>(name, types);
+    register_norm_layout<Kernel, X, R, kBlock2>(name, types);
+    register_norm_layout<Kernel, X, R, kStream>(name, types);
+  } else {
+    register_norm_layout<Kernel, X, R, 0>(name, types);
+  }
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
