@@ -185,5 +185,32 @@ TEST_P(SoftmaxTest, BatchInvariance) {
   }
 }
 
+// Masks that are added, and masks that hide; rows of which nothing is left give zeros.
+TEST_P(SoftmaxTest, Masks) {
+  uint64_t seed = 900;
+  for (const int64_t cols : {1, 9, 130, 256, 1000, 8192, 9000, 20001}) {
+    for (const DType mask_type : {DType::f32, DType::f16, DType::bf16, DType::u8}) {
+      for (const bool log : {false, true}) {
+        const DType dtypes[] = {DType::f32, DType::f16, DType::bf16}, dtype = dtypes[seed % 3], y_type = seed % 2 == 0 ? dtype : DType::f32;
+        const bool one_row = seed % 4 == 1;
+        SCOPED_TRACE(testing::Message() << "cols " << cols << " mask " << dtype_info(mask_type).name << (log ? " log" : "") << (one_row ? " one row" : ""));
+        TestTensor x = TestTensor::random(dtype, {3, cols}, seed, {.padding = {seed % 5 == 0 ? 3 : 0}}, -4, 4), y(y_type, {3, cols});
+        TestTensor mask = TestTensor::random(mask_type, {one_row ? 1 : 3, cols}, seed + 1, {}, mask_type == DType::u8 ? 0 : -2, 1);
+        if (mask_type != DType::u8) {
+          for (int64_t i = 0; i < mask.size(); i += 3) mask.set(i, -HUGE_VAL);
+        }
+        if (!one_row) {
+          for (int64_t c = 0; c < cols; ++c) mask.set(cols + c, mask_type == DType::u8 ? 0.0 : -HUGE_VAL);
+        }
+        // The scaled logit and the mask are added in fp32: their size is the unit of a logarithm's error.
+        compare_with_reference<SoftmaxArgs>(device(), ops::softmax_reference_run, {&y}, {.ulps = 1.0, .relative = 1e-5, .absolute = 1e-9, .scale = log ? 8.0 : 0.0},
+                                            [&](const At& at) { return SoftmaxArgs{at(y), at(x), 0.7f, log, at(mask)}; }, kPortable);
+        EXPECT_TRUE(one_row || y.get(cols) == (log ? -HUGE_VAL : 0.0));
+        ++seed;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace monotile

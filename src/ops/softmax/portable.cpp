@@ -37,6 +37,7 @@ auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
 }
 
 const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
+  if (a.mask.defined()) return "no mask";
   return kernel_of(a, device) == nullptr ? "not built for this target" : nullptr;
 }
 
@@ -59,6 +60,8 @@ void launch(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a)
   p.cols = a.x.dim(1);
   p.scale = a.scale;
   p.log = a.log;
+  p.mask = any_rows_view(a.mask);
+  if (a.mask.defined() && a.mask.dim(0) == 1) p.mask.outer_stride = 0;
   const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
                      static_cast<int>(plan.config[2])};
   const Grid grid{programs_for(tile, p.rows), tile.threads, static_cast<size_t>(plan.config[3]),
@@ -76,8 +79,34 @@ void run(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a, vo
   }
 }
 
+/// With a mask, the row is kept as fp32: what fits in half as many registers, or is computed again.
+RowTile masked_tile(const SoftmaxArgs& a, const DeviceInfo& device) {
+  if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
+  const int64_t cols = a.x.dim(1), vectors = (cols + 7) / 8, wave = device.wave;
+  if (vectors <= 32) return {kRows32, 128, 4};
+  if (vectors <= 1024) return {kBlock2, static_cast<int>(((vectors + 1) / 2 + wave - 1) / wave * wave), 1};
+  return {kStream, 512, 1};
+}
+
+const char* supports_masked(const SoftmaxArgs& a, const DeviceInfo& device) {
+  if (!a.mask.defined()) return "needs a mask";
+  return find_kernel("masked_softmax", target_of(device),
+                     variant_of(a.x.dtype, a.y.dtype, masked_tile(a, device).layout)) == nullptr
+             ? "not built for this target"
+             : nullptr;
+}
+
+void plan_masked(const SoftmaxArgs& a, const DeviceInfo& device, Plan<SoftmaxArgs>& plan) {
+  const RowTile tile = masked_tile(a, device);
+  plan.kernel = reinterpret_cast<const void*>(
+      find_kernel("masked_softmax", target_of(device), variant_of(a.x.dtype, a.y.dtype, tile.layout)));
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
+}
+
 }  // namespace
 
+const Implementation<SoftmaxArgs> softmax_masked{
+    "portable_masked", Tier::portable, supports_masked, cost, plan_masked, run};
 const Implementation<SoftmaxArgs> softmax_portable{"portable", Tier::portable, supports, cost, make_plan, run};
 
 }  // namespace monotile::ops

@@ -11,7 +11,11 @@ void softmax_reference_run(const SoftmaxArgs& args) {
   const int64_t cols = args.x.dim(1);
   for (int64_t row = 0; row < args.x.dim(0); ++row) {
     const auto scaled = [&](int64_t col) {
-      return static_cast<double>(args.scale) * reference::get(args.x, row * args.x.step(0) + col);
+      const double value = static_cast<double>(args.scale) * reference::get(args.x, row * args.x.step(0) + col);
+      if (!args.mask.defined()) return value;
+      const double mask = reference::get(args.mask, (args.mask.dim(0) == 1 ? 0 : row * args.mask.step(0)) + col);
+      if (args.mask.dtype == DType::u8) return mask != 0 ? value : -kInfinity;
+      return value + mask;
     };
     double largest = -kInfinity;
     bool has_nan = false;

@@ -15,6 +15,7 @@ constexpr const char* op = SoftmaxArgs::op_name;
 
 constexpr const Implementation<SoftmaxArgs>* kImplementations[] = {
     &softmax_portable,
+    &softmax_masked,
     &softmax_reference,
 };
 
@@ -36,6 +37,16 @@ void check_args(const SoftmaxArgs& args, Device device) {
   check::element_aligned(op, "y", args.y);
   check::no_self_overlap(op, "y", args.y);
   check::same_or_disjoint(op, "y", args.y, "x", args.x);
+  if (args.mask.defined()) {
+    check::present(op, "mask", args.mask, device);
+    check::rank(op, "mask", args.mask, 2, 2);
+    check::dtype(op, "mask", args.mask, {DType::f32, DType::f16, DType::bf16, DType::u8});
+    if (args.mask.dim(0) != 1) check::extent(op, "mask", args.mask, 0, args.x.dim(0));
+    check::extent(op, "mask", args.mask, 1, args.x.dim(1));
+    check::inner_stride(op, "mask", args.mask);
+    check::element_aligned(op, "mask", args.mask);
+    check::disjoint(op, "y", args.y, "mask", args.mask);
+  }
   if (!(args.scale - args.scale == 0.0f)) check::fail(op, "scale", std::to_string(args.scale), "a finite number");
 }
 

@@ -4,7 +4,7 @@
 
 namespace monotile::ops {
 
-extern const Implementation<SoftmaxArgs> softmax_reference, softmax_portable;
+extern const Implementation<SoftmaxArgs> softmax_reference, softmax_portable, softmax_masked;
 /// The oracle; host memory only, arguments checked.
 void softmax_reference_run(const SoftmaxArgs& args);
 

@@ -12,6 +12,7 @@ struct SoftmaxParams {
   int64_t rows, cols;
   float scale;
   bool log;
+  lang::any_view mask;  ///< u8: what is 0 hides; others are added
 };
 
 }  // namespace monotile::kernels
