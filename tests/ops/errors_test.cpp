@@ -271,7 +271,7 @@ TEST(Errors, KvAppend) {
   TestTensor slots = TestTensor::of(DType::i32, {0, -1, 19}), status = TestTensor::of(DType::i32, {0, 0, 0});
   const KvAppendArgs args{key_cache.host(), value_cache.host(), k.host(), v.host(), slots.host(), {}};
   const Breaker<KvAppendArgs> good(args);
-  good.refuses_common("key_cache", &KvAppendArgs::key_cache, DType::i8);
+  good.refuses_common("key_cache", &KvAppendArgs::key_cache, DType::i32);
   good.refuses_common("value_cache", &KvAppendArgs::value_cache, DType::f16);
   good.refuses_common("k", &KvAppendArgs::k, DType::i8);
   good.refuses_common("v", &KvAppendArgs::v, DType::f32);

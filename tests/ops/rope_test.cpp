@@ -200,5 +200,111 @@ TEST_P(RopeTest, InPlaceEqualsOutOfPlace) {
   }
 }
 
+using ops::rope_frequencies;
+using ops::rope_magnitude;
+using ops::rope_scaling_kind;
+using ops::RopeScaling;
+using Kind = RopeScaling::Kind;
+
+// Case R-01: angles in fp64, positions as integers, up to 131,072.
+TEST(RopeTable, AnglesKeepTheirDigits) {
+  std::vector<float> cos(1858 * 16), sin(cos.size());
+  ops::build_rope_table(cos.data(), sin.data(), 1858, 32, 10000.0);
+  EXPECT_NEAR(cos[1857 * 16 + 1], 0.306693, 1e-6);
+  EXPECT_NEAR(sin[1857 * 16 + 1], 0.951809, 1e-6);
+  constexpr int64_t kLong = 131073;
+  std::vector<float> long_cos(kLong), long_sin(kLong);
+  ops::build_rope_table(long_cos.data(), long_sin.data(), kLong, 2, 10000.0);
+  for (const int64_t p : {257, 8191, 65537, 131072}) {
+    EXPECT_NEAR(long_cos[static_cast<size_t>(p)], std::cos(static_cast<double>(p)), 6e-8) << p;
+    EXPECT_NEAR(long_sin[static_cast<size_t>(p)], std::sin(static_cast<double>(p)), 6e-8) << p;
+  }
+}
+
+// Case R-02: which of the configuration's fields gives YaRN's magnitude.
+TEST(RopeTable, YarnMagnitude) {
+  RopeScaling s{.kind = Kind::yarn, .factor = 64};
+  s.attention_factor = 1.0;
+  EXPECT_EQ(rope_magnitude(s), 1.0);
+  s = {.kind = Kind::yarn, .factor = 16};
+  s.mscale = s.mscale_all_dim = 1;
+  EXPECT_EQ(rope_magnitude(s), 1.0);
+  s.mscale = s.mscale_all_dim = 0;
+  EXPECT_NEAR(rope_magnitude(s), 1.2772589, 1e-7);
+  s.mscale = 0.707, s.mscale_all_dim = 0;  // one alone does not count
+  EXPECT_NEAR(rope_magnitude(s), 1.2772589, 1e-7);
+  s = {.kind = Kind::longrope, .factor = 32, .original_context = 4096};
+  EXPECT_NEAR(rope_magnitude(s), std::sqrt(1.0 + std::log(32.0) / std::log(4096.0)), 1e-12);
+  EXPECT_EQ(rope_magnitude({.kind = Kind::llama3, .factor = 8}), 1.0);
+  float cos = 0, sin = 1;
+  s = {.kind = Kind::yarn, .factor = 16};
+  ops::build_rope_table(&cos, &sin, 1, 2, 10000.0, s);
+  EXPECT_NEAR(cos, 1.2772589, 1e-6);
+  EXPECT_EQ(sin, 0.0f);
+}
+
+// Case R-03: the ratios of llama3's pairs, and the names of the kinds.
+TEST(RopeTable, Llama3PairsAndNames) {
+  const auto plain = rope_frequencies(128, 500000.0), scaled = rope_frequencies(128, 500000.0, {.kind = Kind::llama3, .factor = 8});
+  const std::pair<size_t, double> ratios[] = {{0, 1.0}, {28, 1.0}, {29, 0.828168}, {31, 0.493507}, {34, 0.190211}, {35, 0.125}, {63, 0.125}};
+  for (const auto& [pair, ratio] : ratios) EXPECT_NEAR(scaled[pair] / plain[pair], ratio, 1e-6) << pair;
+  EXPECT_EQ(rope_scaling_kind("llama3"), Kind::llama3);
+  EXPECT_EQ(rope_scaling_kind("default"), Kind::none);
+  EXPECT_EQ(rope_scaling_kind(""), Kind::none);
+  EXPECT_EQ(rope_scaling_kind("su"), Kind::longrope);
+  expect_error(ErrorCode::invalid_argument, {"rope table: type", "'spiral'", "yarn"}, [] { rope_scaling_kind("spiral"); });
+}
+
+TEST(RopeTable, NtkStretchesTheLongestWaveAlone) {
+  const auto plain = rope_frequencies(64, 10000.0), ntk = rope_frequencies(64, 10000.0, {.kind = Kind::ntk, .factor = 4});
+  EXPECT_EQ(ntk[0], plain[0]);
+  EXPECT_NEAR(ntk[31] * 4 / plain[31], 1.0, 1e-12);
+  for (size_t i = 1; i < 31; ++i) EXPECT_TRUE(ntk[i] < plain[i] && ntk[i] > plain[i] / 4);
+  RopeScaling dynamic{.kind = Kind::dynamic_ntk, .factor = 2, .original_context = 2048};
+  dynamic.context = 2000;  // within what the model knows: nothing changes
+  EXPECT_EQ(rope_frequencies(64, 10000.0, dynamic), plain);
+  dynamic.context = 8192;  // 2 x 4 - 1 = 7
+  EXPECT_EQ(rope_frequencies(64, 10000.0, dynamic), rope_frequencies(64, 10000.0, {.kind = Kind::ntk, .factor = 7}));
+}
+
+TEST(RopeTable, YarnBlendsByTurns) {
+  const RopeScaling s{.kind = Kind::yarn, .factor = 16, .original_context = 4096};
+  const auto plain = rope_frequencies(128, 10000.0), yarn = rope_frequencies(128, 10000.0, s);
+  // Ramp from floor(128 ln(4096 / (32 * 2 pi)) / (2 ln 10000)) = 20 to ceil(128 ln(4096 / 2 pi) / (2 ln 10000)) = 46.
+  for (size_t i = 0; i < 64; ++i) {
+    const double stretched = std::min(1.0, std::max(0.0, (static_cast<double>(i) - 20.0) / 26.0));
+    EXPECT_NEAR(yarn[i] / plain[i], 1.0 - stretched * (1.0 - 1.0 / 16), 1e-12) << i;
+  }
+}
+
+TEST(RopeTable, LongropeChoosesItsDivisorsByLength) {
+  RopeScaling s{.kind = Kind::longrope, .factor = 4, .original_context = 100};
+  s.frequency_divisors = {1.0f, 2.0f};
+  s.long_divisors = {4.0f, 8.0f};
+  s.context = 100;
+  EXPECT_NEAR(rope_frequencies(4, 10000.0, s)[1], 0.01 / 2, 1e-12);
+  s.context = 101;
+  EXPECT_NEAR(rope_frequencies(4, 10000.0, s)[1], 0.01 / 8, 1e-12);
+  s.long_divisors = {1.0f};
+  expect_error(ErrorCode::invalid_argument, {"rope table: long_divisors", "1 values", "2"}, [&] { rope_frequencies(4, 10000.0, s); });
+}
+
+TEST(RopeTable, ScalingRefusals) {
+  const auto refuses = [](const std::string& word, const RopeScaling& s) {
+    expect_error(ErrorCode::invalid_argument, {"rope table: " + word}, [&] {
+      (void)rope_frequencies(64, 10000.0, s);
+      (void)rope_magnitude(s);
+    });
+  };
+  refuses("factor", {.kind = Kind::ntk, .factor = 0});
+  refuses("original_context", {.kind = Kind::yarn, .factor = 2, .original_context = -1});
+  RopeScaling s{.kind = Kind::yarn, .factor = 2};
+  s.beta_fast = 1;
+  refuses("beta_fast", s);
+  s = {.kind = Kind::yarn, .factor = 2};
+  s.attention_factor = -1;
+  refuses("attention_factor", s);
+}
+
 }  // namespace
 }  // namespace monotile

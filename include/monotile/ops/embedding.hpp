@@ -19,4 +19,17 @@ inline void embedding(Context& context, const TensorView& y, const TensorView& t
   run(context, EmbeddingArgs{y, table, ids, {}, scale});
 }
 
+/// y[t] = x[ids[t]], bit for bit.
+///
+/// x [rows, cols] and y [tokens, cols] of one plain dtype, row strides free; ids [tokens] i32 or i64. An id outside [0, rows) writes zeros and sets
+/// status[t] = 1 where `status` (i32 [tokens]) is given; on host memory it is refused instead when no status is given.
+struct GatherRowsArgs {
+  static constexpr const char* op_name = "gather_rows";
+  TensorView y, x, ids;
+  TensorView status;  ///< optional
+};
+inline void gather_rows(Context& context, const TensorView& y, const TensorView& x, const TensorView& ids) {
+  run(context, GatherRowsArgs{y, x, ids, {}});
+}
+
 }  // namespace monotile::ops

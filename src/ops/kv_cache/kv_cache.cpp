@@ -15,10 +15,11 @@ constexpr const char* op = KvAppendArgs::op_name;
 
 constexpr const Implementation<KvAppendArgs>* kImplementations[] = {
     &kv_append_portable,
+    &kv_append_codes,
     &kv_append_reference,
 };
 
-void check_source(const char* argument, const TensorView& view, Device device) {
+void check_source(const char* op, const char* argument, const TensorView& view, Device device) {
   check::present(op, argument, view, device);
   check::rank(op, argument, view, 3, 3);
   check::dtype(op, argument, view, {DType::f32, DType::f16, DType::bf16});
@@ -26,10 +27,11 @@ void check_source(const char* argument, const TensorView& view, Device device) {
   check::element_aligned(op, argument, view);
 }
 
-void check_cache(const char* argument, const TensorView& cache, const TensorView& source, Device device) {
+void check_cache(const char* op, const char* argument, const TensorView& cache, const TensorView& source,
+                 Device device) {
   check::present(op, argument, cache, device);
   check::rank(op, argument, cache, 4, 4);
-  check::dtype(op, argument, cache, {DType::f32, DType::f16, DType::bf16});
+  check::dtype(op, argument, cache, {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2, DType::i8});
   check::extent(op, argument, cache, 1, source.dim(1));
   check::extent(op, argument, cache, 3, source.dim(2));
   check::inner_stride(op, argument, cache);
@@ -37,14 +39,41 @@ void check_cache(const char* argument, const TensorView& cache, const TensorView
   check::no_self_overlap(op, argument, cache);
 }
 
-void check_args(const KvAppendArgs& args, Device device) {
-  check_source("k", args.k, device);
-  check_source("v", args.v, device);
+/// Scales of codes: for all, for each head, or for each head vector.
+void check_scale(const char* op, const char* argument, const TensorView& scale, const TensorView& cache,
+                 Device device) {
+  if (!is_code(cache.dtype)) {
+    if (scale.defined())
+      check::fail(op, argument, "a view", std::string("none with a cache of ") + dtype_info(cache.dtype).name);
+    return;
+  }
+  check::present(op, argument, scale, device);
+  check::dtype(op, argument, scale, {DType::f32});
+  check::element_aligned(op, argument, scale);
+  if (scale.rank == 1) {
+    if (scale.dim(0) != 1) check::extent(op, argument, scale, 0, cache.dim(1));
+    if (scale.dim(0) > 1 && scale.step(0) < 1)
+      check::fail(op, argument, "stride " + std::to_string(scale.step(0)), "1 or more");
+    return;
+  }
+  check::rank(op, argument, scale, 3, 3);
+  for (int axis = 0; axis < 3; ++axis) check::extent(op, argument, scale, axis, cache.dim(axis));
+  check::no_self_overlap(op, argument, scale);
+  check::disjoint(op, argument, scale, "cache", cache);
+}
+
+}  // namespace
+
+namespace ops {
+
+void check_kv_append(const char* op, const KvAppendArgs& args, Device device) {
+  check_source(op, "k", args.k, device);
+  check_source(op, "v", args.v, device);
   check::same_dtype(op, "v", args.v, "k", args.k);
   check::extent(op, "v", args.v, 0, args.k.dim(0));
   check::extent(op, "v", args.v, 1, args.k.dim(1));
-  check_cache("key_cache", args.key_cache, args.k, device);
-  check_cache("value_cache", args.value_cache, args.v, device);
+  check_cache(op, "key_cache", args.key_cache, args.k, device);
+  check_cache(op, "value_cache", args.value_cache, args.v, device);
   check::same_dtype(op, "value_cache", args.value_cache, "key_cache", args.key_cache);
   check::extent(op, "value_cache", args.value_cache, 0, args.key_cache.dim(0));
   check::extent(op, "value_cache", args.value_cache, 2, args.key_cache.dim(2));
@@ -65,8 +94,26 @@ void check_args(const KvAppendArgs& args, Device device) {
     check::disjoint(op, name, *cache, "v", args.v);
     check::disjoint(op, name, *cache, "slots", args.slots);
   }
+  check_scale(op, "key_scale", args.key_scale, args.key_cache, device);
+  check_scale(op, "value_scale", args.value_scale, args.value_cache, device);
+  if (args.key_scale.rank == 3 && args.value_scale.rank == 3)
+    check::disjoint(op, "key_scale", args.key_scale, "value_scale", args.value_scale);
+}
+
+}  // namespace ops
+
+namespace {
+
+void check_args(const KvAppendArgs& args, Device device) {
+  check_kv_append(op, args, device);
   check::optional_status(op, args.status, args.slots.dim(0), device,
-                         {{"key_cache", args.key_cache}, {"value_cache", args.value_cache}, {"k", args.k}, {"v", args.v}, {"slots", args.slots}});
+                         {{"key_cache", args.key_cache},
+                          {"value_cache", args.value_cache},
+                          {"k", args.k},
+                          {"v", args.v},
+                          {"slots", args.slots},
+                          {"key_scale", args.key_scale},
+                          {"value_scale", args.value_scale}});
 }
 
 /// Slots that the host can see are refused here where no status would tell.

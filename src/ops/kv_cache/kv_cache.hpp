@@ -4,10 +4,17 @@
 
 namespace monotile::ops {
 
-extern const Implementation<KvAppendArgs> kv_append_reference, kv_append_portable;
+extern const Implementation<KvAppendArgs> kv_append_reference, kv_append_portable, kv_append_codes;
+extern const Implementation<CopyBlocksArgs> copy_blocks_reference, copy_blocks_portable;
+extern const Implementation<KvGatherArgs> kv_gather_reference, kv_gather_portable;
+void copy_blocks_reference_run(const CopyBlocksArgs& args);
+void kv_gather_reference_run(const KvGatherArgs& args);
 /// The oracle; host memory only, arguments checked.
 void kv_append_reference_run(const KvAppendArgs& args);
 
-extern const OperatorInfo kv_append_operator;
+/// What an append writes to, checked: shared with the fused operator of the rope family.
+void check_kv_append(const char* op, const KvAppendArgs& args, Device device);
+
+extern const OperatorInfo kv_append_operator, copy_blocks_operator, kv_gather_operator;
 
 }  // namespace monotile::ops

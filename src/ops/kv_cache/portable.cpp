@@ -18,6 +18,7 @@ auto kernel_of(const KvAppendArgs& a, const DeviceInfo& device) {
 }
 
 const char* supports(const KvAppendArgs& a, const DeviceInfo& device) {
+  if (is_code(a.key_cache.dtype)) return "a cache of plain values";
   if (a.slots.dim(0) * a.k.dim(1) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
   return kernel_of(a, device) == nullptr ? "not built for this target" : nullptr;
 }

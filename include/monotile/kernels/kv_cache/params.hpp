@@ -25,4 +25,43 @@ struct KvAppendParams {
   int64_t page_size, slot_count;
 };
 
+/// Rows moved as they are: row (item, a, b) of `from` to row (item', a, b) of `to`, in each of two pairs of tensors.
+template <class T>
+struct CopyRowsPart {
+  lang::view<T> to;  ///< rows are addressed by their element offset, here and below
+  lang::view<const T> from;
+  int64_t to_stride[3], from_stride[3];
+  int64_t cols;
+};
+template <class T>
+struct CopyRowsParams {
+  CopyRowsPart<T> part[2];
+  int64_t first_programs;                ///< programs of the first part; those of the second follow
+  lang::any_index from_index, to_index;  ///< null: the item itself
+  int64_t items, index_step;             ///< indices lie index_step apart
+  uint32_t a, b;                         ///< rows of an item: a x b
+  int64_t from_count, to_count;          ///< indices outside are reported, and nothing is written
+  int32_t* status;                       ///< may be null
+  int64_t step;                          ///< columns taken at once
+  bool zeros;                            ///< items without a source become zeros
+};
+
+/// Rows of paged caches to packed rows, codes as values.
+struct KvGatherPart {
+  lang::any_view y, cache;
+  int64_t page_stride, head_stride, token_stride;
+  lang::view<const float> scales;
+  int64_t scale_page_stride, scale_head_stride, scale_token_stride;
+  int64_t cols;
+  bool codes;
+};
+struct KvGatherParams {
+  KvGatherPart part[2];  ///< keys, values
+  int64_t first_programs, rows;
+  uint32_t heads;
+  lang::any_index slots;
+  int32_t* status;  ///< may be null
+  int64_t page_size, slot_count;
+};
+
 }  // namespace monotile::kernels

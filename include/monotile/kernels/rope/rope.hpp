@@ -2,7 +2,7 @@
 // Rotary embedding of q and k in one launch: (a, b) <- (a cos - b sin, b cos + a sin) for each pair of a head.
 
 #include "monotile/kernels/rope/params.hpp"
-#include "monotile/lang/lang.hpp"
+#include "monotile/kernels/rope/rotate.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -36,17 +36,16 @@ struct Rope {
         const auto c = load_dup(ctx, p.cos, at_rows(at, position)), s = load_dup(ctx, p.sin, at_rows(at, position));
         store<cache::stream>(
             ctx, part.y, at,
-            pick_pairs(ctx, map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s),
-                       map([](auto a, auto b, auto c, auto s) { return a * c + b * s; }, a, b, c, s)));
+            pick_pairs(ctx, map(rotated_first{}, a, b, c, s), map(rotated_neighbour{}, a, b, c, s)));
       });
     } else {
       each(ctx, x, [&](const auto& at, const auto& a) {
         const auto b = load<cache::stream>(ctx, from_column(part.x, p.half), at);
         const auto c = load(ctx, p.cos, at_rows(at, position)), s = load(ctx, p.sin, at_rows(at, position));
         store<cache::stream>(ctx, part.y, at,
-                             map([](auto a, auto b, auto c, auto s) { return a * c - b * s; }, a, b, c, s));
+                             map(rotated_first{}, a, b, c, s));
         store<cache::stream>(ctx, from_column(part.y, p.half), at,
-                             map([](auto a, auto b, auto c, auto s) { return b * c + a * s; }, a, b, c, s));
+                             map(rotated_second{}, a, b, c, s));
       });
     }
     if (part.copy_rest) {

@@ -1,0 +1,30 @@
+// Norm, rotary embedding and cache append of heads in one launch, compiled once per target.
+
+#include "monotile/kernels/rope/head_rows.hpp"
+#include "ops/register_kernel.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+using namespace monotile::ops;  // NOLINT
+
+namespace {
+
+template <class X>
+void register_layouts() {
+  register_bounded<kernels::HeadRows<X, head_layout<kHeads16>>, 128, 1024>("head_rows",
+                                                                           variant_of(dtype_of<X>, kHeads16));
+  if constexpr (lang::kHasLanes) {
+    register_bounded<kernels::HeadRows<X, head_layout<kHeads32>>, 128, 1024>("head_rows",
+                                                                             variant_of(dtype_of<X>, kHeads32));
+  }
+}
+
+}  // namespace
+
+void register_kernels_head_rows() {
+  register_layouts<float>();
+  register_layouts<half_t>();
+  register_layouts<bfloat16_t>();
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -1,0 +1,77 @@
+// Norm, rotary embedding and cache append in one launch, portable tier.
+
+#include "ops/rope/head_parts.hpp"
+#include "ops/rope/rope.hpp"
+
+namespace monotile::ops {
+namespace {
+
+int64_t widest(const NormRopeAppendArgs& a) { return std::max(a.q.dim(2), a.v.dim(2)); }
+
+const char* supports(const NormRopeAppendArgs& a, const DeviceInfo& device) {
+  if (a.q.dim(0) * std::max(a.q.dim(1), a.k.dim(1)) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
+  return heads::kernel_of(a.q.dtype, widest(a), device) == nullptr ? "not built for this target" : nullptr;
+}
+
+double cost(const NormRopeAppendArgs&, const DeviceInfo&) { return 1.0; }
+
+void make_plan(const NormRopeAppendArgs& a, const DeviceInfo& device, Plan<NormRopeAppendArgs>& plan) {
+  const RowTile tile = heads::tile_of(widest(a), device);
+  plan.kernel = reinterpret_cast<const void*>(heads::kernel_of(a.q.dtype, widest(a), device));
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
+}
+
+lang::any_view one_row(const TensorView& gamma) {
+  lang::any_view v = any_rows_view(gamma);
+  v.outer_stride = 0;
+  return v;
+}
+
+template <class X>
+void launch(const Plan<NormRopeAppendArgs>& plan, Stream& stream, const NormRopeAppendArgs& a) {
+  kernels::HeadRowsParams<X> p{};
+  const int64_t tokens = a.q.dim(0);
+  p.part[0] = heads::part_of<X>(a.q, tokens);
+  p.part[1] = heads::part_of<X>(a.k, tokens);
+  p.part[2] = heads::part_of<X>(a.v, tokens);
+  p.part[0].y = row_view<X>(a.q_out);
+  if (a.k_out.defined()) p.part[1].y = row_view<X>(a.k_out);
+  if (a.q_gamma.defined()) {
+    p.part[0].gamma = one_row(a.q_gamma);
+    p.part[1].gamma = one_row(a.k_gamma);
+  }
+  p.part[0].half = p.part[1].half = a.cos.dim(1);
+  heads::add_cache(p.part[1], a.key_cache, a.key_scale);
+  heads::add_cache(p.part[2], a.value_cache, a.value_scale);
+  p.positions = index_vector(a.positions);
+  p.slots = index_vector(a.slots);
+  p.cos = row_view<const float>(a.cos);
+  p.sin = row_view<const float>(a.sin);
+  p.status = a.status.as<int32_t>();
+  p.max_position = a.cos.dim(0);
+  p.page_size = std::max<int64_t>(1, a.key_cache.dim(2));
+  p.slot_count = a.key_cache.dim(0) * a.key_cache.dim(2);
+  p.slot_tokens = a.slots.dim(0);
+  p.eps = a.eps;
+  p.gamma_offset = a.gamma_offset;
+  p.interleaved = a.interleaved;
+  heads::launch(
+      plan.kernel, stream, p,
+      {static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])});
+}
+
+void run(const Plan<NormRopeAppendArgs>& plan, Stream& stream, const NormRopeAppendArgs& a, void*) {
+  if (a.q.dim(0) == 0) return;
+  switch (a.q.dtype) {
+    case DType::f32: return launch<float>(plan, stream, a);
+    case DType::f16: return launch<half_t>(plan, stream, a);
+    default: return launch<bfloat16_t>(plan, stream, a);
+  }
+}
+
+}  // namespace
+
+const Implementation<NormRopeAppendArgs> norm_rope_append_portable{"portable", Tier::portable, supports,
+                                                                   cost,       make_plan,      run};
+
+}  // namespace monotile::ops
