@@ -48,6 +48,8 @@ typedef enum monotile_dtype {
   MONOTILE_U8 = 6,
   MONOTILE_I32 = 7,
   MONOTILE_I64 = 8,
+  MONOTILE_F8_E4M3 = 9, /* OCP 8-bit floats */
+  MONOTILE_F8_E5M2 = 10,
   MONOTILE_Q4_0 = 32, /* GGUF block types: extents count elements */
   MONOTILE_Q5_0 = 33,
   MONOTILE_Q8_0 = 34,
@@ -218,7 +220,11 @@ MONOTILE_API monotile_status monotile_rope(monotile_context* context, const mono
 typedef enum monotile_rope_scaling {
   MONOTILE_ROPE_UNSCALED = 0,
   MONOTILE_ROPE_LINEAR = 1,
-  MONOTILE_ROPE_LLAMA3 = 2
+  MONOTILE_ROPE_LLAMA3 = 2,
+  MONOTILE_ROPE_NTK = 3,
+  MONOTILE_ROPE_DYNAMIC_NTK = 4,
+  MONOTILE_ROPE_YARN = 5,
+  MONOTILE_ROPE_LONGROPE = 6
 } monotile_rope_scaling;
 typedef struct monotile_rope_table_args {
   size_t size;
@@ -233,16 +239,28 @@ typedef struct monotile_rope_table_args {
   double high_freq_factor;
   double original_context;
   const float* frequency_divisors; /* optional, rotary_dim / 2 values */
+  const float* long_divisors;      /* longrope: those beyond original_context */
+  double context;                  /* dynamic NTK, longrope: tokens that the table is for; 0: original_context x factor */
+  double beta_fast;                /* this and the next four: yarn (attention_factor: longrope too); 0: not given */
+  double beta_slow;
+  double mscale;
+  double mscale_all_dim;
+  double attention_factor;
 } monotile_rope_table_args;
 #define MONOTILE_ROPE_TABLE_ARGS_INIT \
-  { sizeof(monotile_rope_table_args), NULL, NULL, 0, 0, 0, 10000.0, 1.0, 1.0, 4.0, 8192.0, NULL }
+  {                                                                                                                   \
+    sizeof(monotile_rope_table_args), NULL, NULL, 0, 0, 0, 10000.0, 1.0, 1.0, 4.0, 8192.0, NULL, NULL, 0.0, 0.0, 0.0, \
+        0.0, 0.0, 0.0                                                                                                 \
+  }
 /* Fills the two tables on the host. */
 MONOTILE_API monotile_status monotile_rope_table(const monotile_rope_table_args* args);
 
 typedef enum monotile_activation {
   MONOTILE_SILU = 0,
   MONOTILE_GELU_TANH = 1,
-  MONOTILE_GELU_ERF = 2
+  MONOTILE_GELU_ERF = 2,
+  MONOTILE_RELU2 = 3,
+  MONOTILE_IDENTITY = 4 /* bias_activation only */
 } monotile_activation;
 typedef struct monotile_gated_activation_args {
   size_t size;
@@ -263,9 +281,10 @@ typedef struct monotile_softmax_args {
   const monotile_tensor* x;
   float scale;
   int32_t log; /* 1: the logarithm */
+  const monotile_tensor* mask; /* optional */
 } monotile_softmax_args;
 #define MONOTILE_SOFTMAX_ARGS_INIT \
-  { sizeof(monotile_softmax_args), NULL, NULL, 1.0f, 0 }
+  { sizeof(monotile_softmax_args), NULL, NULL, 1.0f, 0, NULL }
 MONOTILE_API monotile_status monotile_softmax(monotile_context* context, const monotile_softmax_args* args);
 
 typedef struct monotile_embedding_args {
@@ -287,10 +306,12 @@ typedef struct monotile_kv_append_args {
   const monotile_tensor* k;
   const monotile_tensor* v;
   const monotile_tensor* slots;
-  const monotile_tensor* status; /* optional */
+  const monotile_tensor* status;      /* optional */
+  const monotile_tensor* key_scale;   /* caches of codes */
+  const monotile_tensor* value_scale; /* caches of codes */
 } monotile_kv_append_args;
 #define MONOTILE_KV_APPEND_ARGS_INIT \
-  { sizeof(monotile_kv_append_args), NULL, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(monotile_kv_append_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_kv_append(monotile_context* context, const monotile_kv_append_args* args);
 
 typedef struct monotile_attention_args {
@@ -378,6 +399,153 @@ typedef struct monotile_moe_router_args {
 #define MONOTILE_MOE_ROUTER_ARGS_INIT \
   { sizeof(monotile_moe_router_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 1.0f, 1, 1, 1 }
 MONOTILE_API monotile_status monotile_moe_router(monotile_context* context, const monotile_moe_router_args* args);
+
+typedef struct monotile_layer_norm_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* residual; /* optional: updated in place */
+  const monotile_tensor* x;
+  const monotile_tensor* gamma;
+  const monotile_tensor* beta; /* optional */
+  float eps;
+  float gamma_offset;
+} monotile_layer_norm_args;
+#define MONOTILE_LAYER_NORM_ARGS_INIT \
+  { sizeof(monotile_layer_norm_args), NULL, NULL, NULL, NULL, NULL, 1e-5f, 0.0f }
+MONOTILE_API monotile_status monotile_layer_norm(monotile_context* context, const monotile_layer_norm_args* args);
+
+typedef struct monotile_rms_norm_quantise_args {
+  size_t size;
+  const monotile_tensor* codes;
+  const monotile_tensor* scales;
+  const monotile_tensor* y;        /* optional */
+  const monotile_tensor* residual; /* optional: updated in place */
+  const monotile_tensor* x;
+  const monotile_tensor* gamma;
+  const monotile_tensor* beta; /* optional */
+  float eps;
+  float gamma_offset;
+  int32_t given_scales; /* 1: scales are read */
+} monotile_rms_norm_quantise_args;
+#define MONOTILE_RMS_NORM_QUANTISE_ARGS_INIT \
+  { sizeof(monotile_rms_norm_quantise_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1e-6f, 0.0f, 0 }
+MONOTILE_API monotile_status monotile_rms_norm_quantise(monotile_context* context,
+                                                        const monotile_rms_norm_quantise_args* args);
+
+typedef struct monotile_quantise_args {
+  size_t size;
+  const monotile_tensor* codes;
+  const monotile_tensor* scales;
+  const monotile_tensor* zero_points; /* int4, optional */
+  const monotile_tensor* x;           /* dequantise: the output */
+  int64_t block_rows;                 /* 0: all rows */
+  int64_t block_cols;                 /* 0: all columns */
+  int32_t given_scales;               /* quantise: 1: scales are read */
+} monotile_quantise_args;
+#define MONOTILE_QUANTISE_ARGS_INIT \
+  { sizeof(monotile_quantise_args), NULL, NULL, NULL, NULL, 1, 0, 0 }
+MONOTILE_API monotile_status monotile_quantise(monotile_context* context, const monotile_quantise_args* args);
+/* x = codes times scales; GGUF blocks without scales. */
+MONOTILE_API monotile_status monotile_dequantise(monotile_context* context, const monotile_quantise_args* args);
+
+typedef struct monotile_gated_quantise_args {
+  size_t size;
+  const monotile_tensor* codes;
+  const monotile_tensor* scales;
+  const monotile_tensor* gate;
+  const monotile_tensor* up;
+  int64_t block_cols;   /* 0: one scale a row */
+  int32_t activation;   /* monotile_activation */
+  int32_t given_scales; /* 1: scales are read */
+} monotile_gated_quantise_args;
+#define MONOTILE_GATED_QUANTISE_ARGS_INIT \
+  { sizeof(monotile_gated_quantise_args), NULL, NULL, NULL, NULL, 0, 0, 0 }
+MONOTILE_API monotile_status monotile_gated_quantise(monotile_context* context,
+                                                     const monotile_gated_quantise_args* args);
+
+typedef struct monotile_bias_activation_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* x;
+  const monotile_tensor* bias;     /* optional */
+  const monotile_tensor* residual; /* optional */
+  int32_t activation;              /* monotile_activation */
+} monotile_bias_activation_args;
+#define MONOTILE_BIAS_ACTIVATION_ARGS_INIT \
+  { sizeof(monotile_bias_activation_args), NULL, NULL, NULL, NULL, 0 }
+MONOTILE_API monotile_status monotile_bias_activation(monotile_context* context,
+                                                      const monotile_bias_activation_args* args);
+
+typedef struct monotile_norm_rope_append_args {
+  size_t size;
+  const monotile_tensor* q_out;
+  const monotile_tensor* k_out; /* optional */
+  const monotile_tensor* q;
+  const monotile_tensor* k;
+  const monotile_tensor* v;
+  const monotile_tensor* q_gamma; /* optional, with k_gamma */
+  const monotile_tensor* k_gamma;
+  const monotile_tensor* positions;
+  const monotile_tensor* cos;
+  const monotile_tensor* sin;
+  const monotile_tensor* key_cache;
+  const monotile_tensor* value_cache;
+  const monotile_tensor* slots;
+  const monotile_tensor* key_scale;   /* caches of codes */
+  const monotile_tensor* value_scale; /* caches of codes */
+  const monotile_tensor* status;      /* optional */
+  float eps;
+  float gamma_offset;
+  int32_t rotary_dim; /* 0: head_dim */
+  int32_t interleaved;
+} monotile_norm_rope_append_args;
+#define MONOTILE_NORM_ROPE_APPEND_ARGS_INIT                                                                         \
+  {                                                                                                                 \
+    sizeof(monotile_norm_rope_append_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, 1e-6f, 0.0f, 0, 0                                                                   \
+  }
+MONOTILE_API monotile_status monotile_norm_rope_append(monotile_context* context,
+                                                       const monotile_norm_rope_append_args* args);
+
+typedef struct monotile_copy_blocks_args {
+  size_t size;
+  const monotile_tensor* key_cache;
+  const monotile_tensor* value_cache; /* optional */
+  const monotile_tensor* pairs;
+  const monotile_tensor* status; /* optional */
+} monotile_copy_blocks_args;
+#define MONOTILE_COPY_BLOCKS_ARGS_INIT \
+  { sizeof(monotile_copy_blocks_args), NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_copy_blocks(monotile_context* context, const monotile_copy_blocks_args* args);
+/* Between caches on two devices; `pairs` in host memory. */
+MONOTILE_API monotile_status monotile_swap_blocks(monotile_context* context, const monotile_tensor* to,
+                                                  const monotile_tensor* from, const monotile_tensor* pairs);
+
+typedef struct monotile_kv_gather_args {
+  size_t size;
+  const monotile_tensor* k_out;
+  const monotile_tensor* v_out;
+  const monotile_tensor* key_cache;
+  const monotile_tensor* value_cache;
+  const monotile_tensor* slots;
+  const monotile_tensor* status;      /* optional */
+  const monotile_tensor* key_scale;   /* caches of codes */
+  const monotile_tensor* value_scale; /* caches of codes */
+} monotile_kv_gather_args;
+#define MONOTILE_KV_GATHER_ARGS_INIT \
+  { sizeof(monotile_kv_gather_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_kv_gather(monotile_context* context, const monotile_kv_gather_args* args);
+
+typedef struct monotile_gather_rows_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* x;
+  const monotile_tensor* ids;
+  const monotile_tensor* status; /* optional */
+} monotile_gather_rows_args;
+#define MONOTILE_GATHER_ROWS_ARGS_INIT \
+  { sizeof(monotile_gather_rows_args), NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_gather_rows(monotile_context* context, const monotile_gather_rows_args* args);
 
 #ifdef __cplusplus
 }

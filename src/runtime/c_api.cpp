@@ -3,6 +3,7 @@
 #include "monotile/c_api.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -15,6 +16,7 @@
 #include "monotile/ops/kv_cache.hpp"
 #include "monotile/ops/moe.hpp"
 #include "monotile/ops/norm.hpp"
+#include "monotile/ops/quant.hpp"
 #include "monotile/ops/rope.hpp"
 #include "monotile/ops/sampling.hpp"
 #include "monotile/ops/softmax.hpp"
@@ -43,9 +45,11 @@ static_assert(static_cast<int>(DeviceKind::cpu) == MONOTILE_CPU &&
               static_cast<int>(DeviceKind::emulated) == MONOTILE_EMULATED);
 static_assert(static_cast<int>(ops::row_index_clamped) == MONOTILE_ROW_INDEX_CLAMPED &&
               static_cast<int>(ops::row_has_nan) == MONOTILE_ROW_HAS_NAN);
-static_assert(static_cast<int>(ops::Activation::gelu_erf) == MONOTILE_GELU_ERF &&
+static_assert(static_cast<int>(ops::Activation::identity) == MONOTILE_IDENTITY &&
               static_cast<int>(ops::ProductCast::int8_block) == MONOTILE_CAST_INT8_BLOCK);
-static_assert(static_cast<int>(ops::RopeScaling::Kind::llama3) == MONOTILE_ROPE_LLAMA3 &&
+static_assert(static_cast<int>(DType::f8_e4m3) == MONOTILE_F8_E4M3 &&
+              static_cast<int>(DType::f8_e5m2) == MONOTILE_F8_E5M2);
+static_assert(static_cast<int>(ops::RopeScaling::Kind::longrope) == MONOTILE_ROPE_LONGROPE &&
               kMaxRank == MONOTILE_MAX_RANK);
 
 thread_local std::string last_error;
@@ -390,13 +394,13 @@ monotile_status monotile_rope(monotile_context* context, const monotile_rope_arg
 monotile_status monotile_rope_table(const monotile_rope_table_args* args) {
   return guarded([&] {
     constexpr const char* call = "rope_table";
-    const auto a = read(args, call, "args");
+    const auto a = read(args, call, "args", offsetof(monotile_rope_table_args, long_divisors));
     if (a.max_position > 0) {
       present(a.cos, call, "cos");
       present(a.sin, call, "sin");
     }
     ops::RopeScaling scaling;
-    scaling.kind = choice(call, "scaling", a.scaling, ops::RopeScaling::Kind::llama3);
+    scaling.kind = choice(call, "scaling", a.scaling, ops::RopeScaling::Kind::longrope);
     scaling.factor = a.factor;
     scaling.low_freq_factor = a.low_freq_factor;
     scaling.high_freq_factor = a.high_freq_factor;
@@ -404,6 +408,15 @@ monotile_status monotile_rope_table(const monotile_rope_table_args* args) {
     if (a.frequency_divisors != nullptr && a.rotary_dim > 0) {
       scaling.frequency_divisors.assign(a.frequency_divisors, a.frequency_divisors + a.rotary_dim / 2);
     }
+    if (a.long_divisors != nullptr && a.rotary_dim > 0) {
+      scaling.long_divisors.assign(a.long_divisors, a.long_divisors + a.rotary_dim / 2);
+    }
+    scaling.context = a.context;
+    if (a.beta_fast != 0) scaling.beta_fast = a.beta_fast;
+    if (a.beta_slow != 0) scaling.beta_slow = a.beta_slow;
+    scaling.mscale = a.mscale;
+    scaling.mscale_all_dim = a.mscale_all_dim;
+    scaling.attention_factor = a.attention_factor;
     ops::build_rope_table(a.cos, a.sin, a.max_position, a.rotary_dim, a.base, scaling);
   });
 }
@@ -412,18 +425,18 @@ monotile_status monotile_gated_activation(monotile_context* context, const monot
   return guarded([&] {
     constexpr const char* call = "gated_activation";
     const auto a = read(args, call, "args");
-    run_operator(context, ops::GatedActivationArgs{
-                              view_of(call, "y", a.y), view_of(call, "gate", a.gate), view_of(call, "up", a.up),
-                              choice(call, "activation", a.activation, ops::Activation::gelu_erf)});
+    run_operator(context, ops::GatedActivationArgs{view_of(call, "y", a.y), view_of(call, "gate", a.gate),
+                                                   view_of(call, "up", a.up),
+                                                   choice(call, "activation", a.activation, ops::Activation::relu2)});
   });
 }
 
 monotile_status monotile_softmax(monotile_context* context, const monotile_softmax_args* args) {
   return guarded([&] {
     constexpr const char* call = "softmax";
-    const auto a = read(args, call, "args");
+    const auto a = read(args, call, "args", offsetof(monotile_softmax_args, mask));
     run_operator(context, ops::SoftmaxArgs{view_of(call, "y", a.y), view_of(call, "x", a.x), a.scale,
-                                           choice(call, "log", a.log, 1) != 0});
+                                           choice(call, "log", a.log, 1) != 0, view_of(call, "mask", a.mask)});
   });
 }
 
@@ -439,11 +452,12 @@ monotile_status monotile_embedding(monotile_context* context, const monotile_emb
 monotile_status monotile_kv_append(monotile_context* context, const monotile_kv_append_args* args) {
   return guarded([&] {
     constexpr const char* call = "kv_append";
-    const auto a = read(args, call, "args");
+    const auto a = read(args, call, "args", offsetof(monotile_kv_append_args, key_scale));
     run_operator(context,
                  ops::KvAppendArgs{view_of(call, "key_cache", a.key_cache), view_of(call, "value_cache", a.value_cache),
                                    view_of(call, "k", a.k), view_of(call, "v", a.v), view_of(call, "slots", a.slots),
-                                   view_of(call, "status", a.status)});
+                                   view_of(call, "status", a.status), view_of(call, "key_scale", a.key_scale),
+                                   view_of(call, "value_scale", a.value_scale)});
   });
 }
 
@@ -520,5 +534,136 @@ monotile_status monotile_moe_router(monotile_context* context, const monotile_mo
     r.kept_groups = a.kept_groups;
     r.group_sum = a.group_sum;
     run_operator(context, r);
+  });
+}
+
+monotile_status monotile_layer_norm(monotile_context* context, const monotile_layer_norm_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "layer_norm";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::LayerNormArgs{view_of(call, "y", a.y), view_of(call, "residual", a.residual),
+                                             view_of(call, "x", a.x), view_of(call, "gamma", a.gamma),
+                                             view_of(call, "beta", a.beta), a.eps, a.gamma_offset});
+  });
+}
+
+monotile_status monotile_rms_norm_quantise(monotile_context* context, const monotile_rms_norm_quantise_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "rms_norm_quantise";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::RmsNormQuantiseArgs{view_of(call, "codes", a.codes), view_of(call, "scales", a.scales),
+                                                   view_of(call, "y", a.y), view_of(call, "residual", a.residual),
+                                                   view_of(call, "x", a.x), view_of(call, "gamma", a.gamma),
+                                                   view_of(call, "beta", a.beta), a.eps, a.gamma_offset,
+                                                   choice(call, "given_scales", a.given_scales, 1) != 0});
+  });
+}
+
+monotile_status monotile_quantise(monotile_context* context, const monotile_quantise_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "quantise";
+    const auto a = read(args, call, "args");
+    run_operator(context,
+                 ops::QuantiseArgs{view_of(call, "codes", a.codes), view_of(call, "scales", a.scales),
+                                   view_of(call, "zero_points", a.zero_points), view_of(call, "x", a.x), a.block_rows,
+                                   a.block_cols, choice(call, "given_scales", a.given_scales, 1) != 0});
+  });
+}
+
+monotile_status monotile_dequantise(monotile_context* context, const monotile_quantise_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "dequantise";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::DequantiseArgs{view_of(call, "x", a.x), view_of(call, "codes", a.codes),
+                                              view_of(call, "scales", a.scales),
+                                              view_of(call, "zero_points", a.zero_points), a.block_rows, a.block_cols});
+  });
+}
+
+monotile_status monotile_gated_quantise(monotile_context* context, const monotile_gated_quantise_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "gated_quantise";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::GatedQuantiseArgs{view_of(call, "codes", a.codes), view_of(call, "scales", a.scales),
+                                                 view_of(call, "gate", a.gate), view_of(call, "up", a.up),
+                                                 choice(call, "activation", a.activation, ops::Activation::relu2),
+                                                 a.block_cols, choice(call, "given_scales", a.given_scales, 1) != 0});
+  });
+}
+
+monotile_status monotile_bias_activation(monotile_context* context, const monotile_bias_activation_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "bias_activation";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::BiasActivationArgs{view_of(call, "y", a.y), view_of(call, "x", a.x),
+                                                  view_of(call, "bias", a.bias), view_of(call, "residual", a.residual),
+                                                  choice(call, "activation", a.activation, ops::Activation::identity)});
+  });
+}
+
+monotile_status monotile_norm_rope_append(monotile_context* context, const monotile_norm_rope_append_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "norm_rope_append";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::NormRopeAppendArgs{view_of(call, "q_out", a.q_out),
+                                                  view_of(call, "k_out", a.k_out),
+                                                  view_of(call, "q", a.q),
+                                                  view_of(call, "k", a.k),
+                                                  view_of(call, "v", a.v),
+                                                  view_of(call, "q_gamma", a.q_gamma),
+                                                  view_of(call, "k_gamma", a.k_gamma),
+                                                  view_of(call, "positions", a.positions),
+                                                  view_of(call, "cos", a.cos),
+                                                  view_of(call, "sin", a.sin),
+                                                  view_of(call, "key_cache", a.key_cache),
+                                                  view_of(call, "value_cache", a.value_cache),
+                                                  view_of(call, "slots", a.slots),
+                                                  view_of(call, "key_scale", a.key_scale),
+                                                  view_of(call, "value_scale", a.value_scale),
+                                                  view_of(call, "status", a.status),
+                                                  a.eps,
+                                                  a.gamma_offset,
+                                                  a.rotary_dim,
+                                                  choice(call, "interleaved", a.interleaved, 1) != 0});
+  });
+}
+
+monotile_status monotile_copy_blocks(monotile_context* context, const monotile_copy_blocks_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "copy_blocks";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::CopyBlocksArgs{view_of(call, "key_cache", a.key_cache),
+                                              view_of(call, "value_cache", a.value_cache),
+                                              view_of(call, "pairs", a.pairs), view_of(call, "status", a.status)});
+  });
+}
+
+monotile_status monotile_kv_gather(monotile_context* context, const monotile_kv_gather_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "kv_gather";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::KvGatherArgs{
+                              view_of(call, "k_out", a.k_out), view_of(call, "v_out", a.v_out),
+                              view_of(call, "key_cache", a.key_cache), view_of(call, "value_cache", a.value_cache),
+                              view_of(call, "slots", a.slots), view_of(call, "status", a.status),
+                              view_of(call, "key_scale", a.key_scale), view_of(call, "value_scale", a.value_scale)});
+  });
+}
+
+monotile_status monotile_gather_rows(monotile_context* context, const monotile_gather_rows_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "gather_rows";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::GatherRowsArgs{view_of(call, "y", a.y), view_of(call, "x", a.x),
+                                              view_of(call, "ids", a.ids), view_of(call, "status", a.status)});
+  });
+}
+
+monotile_status monotile_swap_blocks(monotile_context* context, const monotile_tensor* to, const monotile_tensor* from,
+                                     const monotile_tensor* pairs) {
+  return guarded([&] {
+    constexpr const char* call = "swap_blocks";
+    ops::swap_blocks(*present(context, call, "context").context, view_of(call, "to", to), view_of(call, "from", from),
+                     view_of(call, "pairs", pairs));
   });
 }

@@ -37,9 +37,12 @@ f32, i32, i64 = C.c_float, C.c_int32, C.c_int64
 RmsNorm = args_type("RmsNorm", "y residual x gamma beta", [("eps", f32), ("gamma_offset", f32)])
 Rope = args_type("Rope", "q_out k_out q k positions cos sin status", [("rotary_dim", i32), ("interleaved", i32)])
 Gated = args_type("Gated", "y gate up", [("activation", i32)])
-Softmax = args_type("Softmax", "y x", [("scale", f32), ("log", i32)])
+Softmax = args_type("Softmax", "y x", [("scale", f32), ("log", i32), ("mask", C.POINTER(Tensor))])
 Embedding = args_type("Embedding", "y table ids status", [("scale", f32)])
-KvAppend = args_type("KvAppend", "key_cache value_cache k v slots status")
+KvAppend = args_type("KvAppend", "key_cache value_cache k v slots status key_scale value_scale")
+Quantise = args_type("Quantise", "codes scales zero_points x", [("block_rows", i64), ("block_cols", i64), ("given_scales", i32)])
+LayerNorm = args_type("LayerNorm", "y residual x gamma beta", [("eps", f32), ("gamma_offset", f32)])
+GatherRows = args_type("GatherRows", "y x ids status")
 Attention = args_type("Attention", "out q key_cache value_cache block_table kv_start q_start kv_length log_sum_exp status",
                       [("scale", f32), ("softcap", f32), ("window", i64), ("max_query", i64), ("max_kv_length", i64), ("causal", i32)])
 Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
@@ -189,7 +192,7 @@ class Operators(unittest.TestCase):
             y = self.output(2, 19)
             self.ok("gated_activation", Gated, y=y, gate=gate, up=up, activation=activation)
             self.close(y.list(), [act(g) * u for g, u in zip(gate.list(), up.list())])
-        self.refused(INVALID, ["gated_activation", "activation: 3"], "gated_activation", Gated, y=y, gate=gate, up=up, activation=3)
+        self.refused(INVALID, ["gated_activation", "activation: 4"], "gated_activation", Gated, y=y, gate=gate, up=up, activation=4)
 
     def test_softmax(self):
         x, y = self.uniform(3, 11), self.output(3, 11)
@@ -200,6 +203,42 @@ class Operators(unittest.TestCase):
                 row = [math.exp(0.5 * v) for v in x.list()[r * 11:(r + 1) * 11]]
                 expected += [math.log(v / sum(row)) if log else v / sum(row) for v in row]
             self.close(y.list(), expected)
+
+    def test_callers_of_the_first_version(self):
+        class First(C.Structure):
+            _fields_ = Softmax._fields_[:-1]
+
+        x, y = self.uniform(1, 4), self.output(1, 4)
+        args = First(size=C.sizeof(First), y=C.pointer(y.tensor), x=C.pointer(x.tensor), scale=1.0)
+        self.assertEqual(LIBRARY.monotile_softmax(self.context, C.byref(args)), OK, last_error())
+        self.assertAlmostEqual(sum(y.list()), 1.0, 5)
+
+    def test_quantise_and_back(self):
+        x, y = self.uniform(3, 64), self.output(3, 64)
+        codes, scales = self.array([0] * (3 * 64 // 4), [3 * 64 // 4], I32), self.output(3, 1)
+        codes.tensor.dtype, codes.tensor.rank = 5, 2  # the same bytes as int8 [3, 64]
+        codes.tensor.extents[0], codes.tensor.extents[1], codes.tensor.strides[0], codes.tensor.strides[1] = 3, 64, 64, 1
+        self.ok("quantise", Quantise, codes=codes, scales=scales, x=x, block_rows=1)
+        self.ok("dequantise", Quantise, codes=codes, scales=scales, x=y, block_rows=1)
+        for r in range(3):
+            row = x.list()[r * 64:(r + 1) * 64]
+            scale = max(abs(v) for v in row) / 127
+            self.assertAlmostEqual(scales.list()[r], scale, 6)
+            for a, b in zip(row, y.list()[r * 64:(r + 1) * 64]):
+                self.assertLessEqual(abs(a - b), scale * 0.501)
+
+    def test_layer_norm_and_gather_rows(self):
+        x, y, gamma, rows = self.uniform(3, 8), self.output(3, 8), self.uniform(8), self.output(2, 8)
+        self.ok("layer_norm", LayerNorm, y=y, x=x, gamma=gamma, eps=1e-5)
+        expected = []
+        for r in range(3):
+            row = x.list()[r * 8:(r + 1) * 8]
+            mean = sum(row) / 8
+            scale = 1 / math.sqrt(sum((v - mean) ** 2 for v in row) / 8 + 1e-5)
+            expected += [(v - mean) * scale * g for v, g in zip(row, gamma.list())]
+        self.close(y.list(), expected)
+        self.ok("gather_rows", GatherRows, y=rows, x=x, ids=self.array([2, 0], [2], I32))
+        self.assertEqual(rows.list(), x.list()[16:24] + x.list()[:8])
 
     def test_embedding(self):
         table, y = self.uniform(5, 7), self.output(3, 7)
