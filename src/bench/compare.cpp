@@ -48,15 +48,20 @@ std::vector<Comparison> compare(const Report& before, const Report& after, doubl
 Report merged(const std::vector<Report>& runs) {
   Report result = runs.front();
   for (Row& row : result.rows) {
-    std::vector<double> medians;
+    std::vector<double> medians, lows, highs;
     for (const Report& run : runs) {
       for (const Row& other : run.rows) {
-        if (other.key() == row.key() && other.status == "ok") medians.push_back(other.us.median);
+        if (other.key() != row.key() || other.status != "ok") continue;
+        medians.push_back(other.us.median);
+        lows.push_back(other.us.p10);
+        highs.push_back(other.us.p90);
       }
     }
     if (medians.empty()) continue;
-    std::sort(medians.begin(), medians.end());
-    row.us = {spread_of(medians).median, medians.front(), medians.back(), static_cast<int>(medians.size())};
+    const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
+    // A few medians may lie close together by luck, so the spread inside the runs counts too.
+    row.us = {spread_of(medians).median, std::min(*least, spread_of(lows).median),
+              std::max(*most, spread_of(highs).median), static_cast<int>(medians.size())};
   }
   return result;
 }

@@ -19,7 +19,8 @@ struct Comparison {
 /// Rows that both have, by key. `slower`: speed fell below `fail_under`; `cannot_tell`: it seems so (or it seems to be
 /// above 1 / fail_under), but the two spreads overlap, so the difference may be noise.
 std::vector<Comparison> compare(const Report& before, const Report& after, double fail_under);
-/// Several runs of one build as one: per row the median of the runs' medians, with their extremes as its spread.
+/// Several runs of one build as one: per row the median of the runs' medians; its spread holds all of them and the usual
+/// spread inside a run.
 Report merged(const std::vector<Report>& runs);
 std::string comparison_text(const std::vector<Comparison>& comparisons, double fail_under);
 

@@ -91,6 +91,16 @@ Decoded answer(engine::Session& session, const std::vector<int32_t>& prompt, int
   return result;
 }
 
+/// Stated limits of both devices. Throws Error(not_found) unless both are known.
+std::pair<Spec, Spec> projection(const std::string& from, const std::string& to) {
+  const Spec here = spec_of(from), there = spec_of(to);
+  if (here.gbs <= 0 || there.gbs <= 0) {
+    throw Error(ErrorCode::not_found,
+                "--project: no specified limits are known for \"" + (here.gbs <= 0 ? from : to) + "\"");
+  }
+  return {here, there};
+}
+
 ModelShape shape_of(const engine::Model& model) {
   const engine::Hyperparameters& h = model.hyperparameters();
   return {h.name.c_str(), h.layers, h.hidden, h.heads, h.kv_heads, h.head_dim_qk, h.feed_forward, h.vocabulary};
@@ -124,6 +134,7 @@ std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, co
 }  // namespace
 
 ModelResult bench_model(const ModelBenchOptions& options) {
+  if (!options.project.empty()) (void)projection(device_info(options.device).name, options.project);
   TemporaryFile file;
   std::string path = options.path;
   const bool holes = !options.device.host_memory();
@@ -269,9 +280,7 @@ std::string text_table(const ModelResult& r, const ModelBenchOptions& options) {
         options.price_per_hour / 3600 / std::max(1e-9, rate(options.prompt, r.prompt_us.median)) * 1e6);
   }
   if (!options.project.empty()) {
-    const Spec here = spec_of(r.environment.value("device_name", std::string())), there = spec_of(options.project);
-    if (here.gbs <= 0 || there.gbs <= 0)
-      throw Error(ErrorCode::not_found, "--project: no specified limits are known for both devices");
+    const auto [here, there] = projection(r.environment.value("device_name", std::string()), options.project);
     const double memory = there.gbs / here.gbs, compute = there.flops_of(DType::bf16) / here.flops_of(DType::bf16);
     text += fmt::format(
         "\nprojected, not measured: {}: decode {:.1f} tokens/s (memory x{:.2f}), prompt {:.0f} tokens/s (arithmetic "

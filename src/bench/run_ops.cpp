@@ -141,6 +141,11 @@ class Run {
       row.note = error.what();
       return finish(std::move(row));
     }
+    if (candidates.empty()) {
+      row.status = "failed";
+      row.note = "no implementation of the wanted tiers on " + to_string(info_.device);
+      return finish(std::move(row));
+    }
     row.bytes = one->bytes();
     row.flops = one->flops();
     place(row, report_.ceilings);
