@@ -13,7 +13,7 @@ namespace monotile::ops {
 /// tensor, (1, 0) per token, (1, 128) and (128, 128) per block. Row strides free, innermost stride of x and codes 1.
 ///   scale = max(largest finite |x| / largest code, 2^-126), 1 where that maximum is 0; largest codes: 448, 57344, 127. With `given_scales` the
 ///   scales are read, and codes of i8 go down to -128. Both quotients and the product are fp32 operations, rounded once each.
-/// int4 (block_rows 1; block_cols even, 8 to 256, dividing cols): without zero_points code = clamp(round(x / scale), -8, 7) + 8 and scale = max|x| / 7; with
+/// int4 (block_rows 1; block_cols even, up to 256, dividing cols): without zero_points code = clamp(round(x / scale), -8, 7) + 8 and scale = max|x| / 7; with
 /// zero_points [scales' extents] u8, written: hi = max(x, 0), lo = min(x, 0), scale = hi / 15 - lo / 15, zero = round(-lo / scale),
 /// code = clamp(round(x / scale) + zero, 0, 15). Given scales are not for int4.
 /// NaN: the NaN code of fp8, 0 in i8, the zero point in int4. rows x groups below 2^31.

@@ -160,7 +160,11 @@ struct alignas(16) vector16 {
 /// 16 bytes at an aligned address, read once and not kept.
 MT_FN vector16 load16(const void* p) {
 #if defined(__CUDA_ARCH__)
+#if __CUDA_ARCH__ >= 900
+  const uint4 q = *static_cast<const uint4*>(p);  // not by the read-only path: that may be moved ahead of the wait for the kernel before
+#else
   const uint4 q = __ldg(static_cast<const uint4*>(p));
+#endif
   return {{q.x, q.y, q.z, q.w}};
 #else
   return {};
@@ -199,7 +203,7 @@ MT_FN vector8 load8(const void* p) {
 }
 MT_FN void store8(void* p, const vector8& v) {
 #if defined(__CUDA_ARCH__)
-  __stcs(static_cast<uint2*>(p), make_uint2(v.word[0], v.word[1]));
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 /// Eight values as codes of one byte.
