@@ -1,7 +1,8 @@
 // Matrix products on a GPU: the chosen implementation and every tile configuration against cuBLASLt (the best of the
-// algorithms that its heuristic returns, found with dlopen). Cold L2 by rotating buffers, normal random data, candidates
-// in shuffled order, medians; sustained (back to back) and with gaps (8 ms of rest before each launch), since the chip is
-// limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each timed shape, in fp64.
+// algorithms that its heuristic returns, found with dlopen). Cold L2 by rotating buffers, normal random data,
+// candidates in shuffled order, medians; sustained (back to back) and with gaps (8 ms of rest before each launch),
+// since the chip is limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each
+// timed shape, in fp64.
 //
 //   monotile_gemm [--seconds S] [--set main|llama|skinny|all] [--regimes 1|2] [--list FILE]
 //

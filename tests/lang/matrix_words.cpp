@@ -1,5 +1,5 @@
-// Matrix tiles with what the library's own products leave out: epilogues written by users, batches, a scale. Compiled once
-// per target and run against plain loops.
+// Matrix tiles with what the library's own products leave out: epilogues written by users, batches, a scale. Compiled
+// once per target and run against plain loops.
 
 #include <gtest/gtest.h>
 

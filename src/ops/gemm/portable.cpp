@@ -56,8 +56,9 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
-/// Microseconds, roughly, to weigh against tiles. On GPUs weights are streamed once per `rows` rows of a, taken at 3 TB/s,
-/// and every product is one multiplication of a lane (128 per clock and multiprocessor, a quarter of them assumed).
+/// Microseconds, roughly, to weigh against tiles. On GPUs weights are streamed once per `rows` rows of a, taken at 3
+/// TB/s, and every product is one multiplication of a lane (128 per clock and multiprocessor, a quarter of them
+/// assumed).
 double cost(const GemmArgs& args, const DeviceInfo& device) {
   if (is_cpu(device)) return 1.0;
   const double m = static_cast<double>(args.c.dim(0)), n = static_cast<double>(args.c.dim(1)),

@@ -31,7 +31,8 @@ constexpr TileShape kShapes[tiles::kConfigs] = {
     shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8), shape_of<tiles::kNarrow>(0.187, 4.0),
     shape_of<tiles::kSplit>(0.363, 6.7),
 };
-/// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take turns.
+/// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take
+/// turns.
 constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -287,8 +287,8 @@ struct alignas(1024) split_memory {
   uint64_t empty[Cfg::stages];
 };
 
-/// Few tiles, many steps: the programs of a cluster take a stretch of the steps each and leave their sums in their shared
-/// memory; then each adds up some columns, in the order of the stretches, and finishes them.
+/// Few tiles, many steps: the programs of a cluster take a stretch of the steps each and leave their sums in their
+/// shared memory; then each adds up some columns, in the order of the stretches, and finishes them.
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using Acc = acc_of<Cfg>;

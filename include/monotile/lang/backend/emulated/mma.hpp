@@ -12,8 +12,9 @@
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
-/// Lanes of MFMA read eight bytes each. With the swizzle of 16-byte chunks alone, rows eight apart would read the same half
-/// of the same banks, so every second group of eight rows (address bit 10) has the halves of its chunks exchanged.
+/// Lanes of MFMA read eight bytes each. With the swizzle of 16-byte chunks alone, rows eight apart would read the
+/// same half of the same banks, so every second group of eight rows (address bit 10) has the halves of its chunks
+/// exchanged.
 inline constexpr bool kSwapHalves = kWave == 64;
 template <class T>
 inline T* swapped(T* p) {
