@@ -27,8 +27,22 @@ struct SampleArgs {
   TensorView status;  ///< optional
 };
 
+/// The k largest of each row in falling order, with their columns; ties go to the lower column, NaN counts as -inf (in `values` too).
+/// logits [rows, cols] f32, f16, bf16, row stride free; values [rows, k] f32 and ids [rows, k] i32, packed, 1 <= k <= min(cols, 2048),
+/// cols <= 2^24; status [rows] i32, optional: row_has_nan where a row holds a NaN. Exact: the values are those of the row. Needs a workspace
+/// (plan.workspace_bytes) for rows above 8,192 columns on GPUs.
+struct TopKArgs {
+  static constexpr const char* op_name = "top_k";
+  TensorView values, ids, logits;
+  TensorView status;  ///< optional
+};
+
 inline void argmax(Context& context, const TensorView& ids, const TensorView& logits, const TensorView& status = {}) {
   run(context, ArgmaxArgs{ids, logits, status});
+}
+inline void top_k(Context& context, const TensorView& values, const TensorView& ids, const TensorView& logits,
+                  const TensorView& status = {}) {
+  run(context, TopKArgs{values, ids, logits, status});
 }
 inline void sample(Context& context, const SampleArgs& args) { run(context, args); }
 

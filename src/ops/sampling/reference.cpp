@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "monotile/random.hpp"
@@ -129,9 +130,34 @@ void sample_reference_run(const SampleArgs& args) {
   }
 }
 
+void top_k_reference_run(const TopKArgs& args) {
+  const int64_t k = args.ids.dim(1);
+  for (int64_t row = 0; row < args.logits.dim(0); ++row) {
+    std::vector<float> values = read_row(args.logits, row);
+    bool nan = false;
+    for (float& v : values) {
+      if (!std::isnan(v)) continue;
+      nan = true;
+      v = kNever;
+    }
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] > values[b]; });
+    for (int64_t j = 0; j < k; ++j) {
+      const size_t column = order[static_cast<size_t>(j)];
+      reference::set(args.values, row * k + j, static_cast<double>(values[column]));
+      reference::set(args.ids, row * k + j, static_cast<double>(column));
+    }
+    if (args.status.defined()) reference::set(args.status, row, static_cast<double>(nan ? row_has_nan : row_ok));
+  }
+}
+
 constinit const Implementation<ArgmaxArgs> argmax_reference =
     reference::implementation<ArgmaxArgs, argmax_reference_run>("argmax_reference");
 constinit const Implementation<SampleArgs> sample_reference =
     reference::implementation<SampleArgs, sample_reference_run>("sample_reference");
+
+constinit const Implementation<TopKArgs> top_k_reference =
+    reference::implementation<TopKArgs, top_k_reference_run>("top_k_reference");
 
 }  // namespace monotile::ops

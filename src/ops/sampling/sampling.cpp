@@ -1,5 +1,6 @@
 #include "ops/sampling/sampling.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/check.hpp"
@@ -23,8 +24,14 @@ constexpr const Implementation<SampleArgs>* kSampleImplementations[] = {
     &sample_reference,
 };
 
-void check_rows(const char* op, const TensorView& ids, const TensorView& logits, const TensorView& status,
-                Device device) {
+constexpr const Implementation<TopKArgs>* kTopKImplementations[] = {
+    &top_k_portable,
+    &top_k_reference,
+};
+
+constexpr int64_t kMostTopK = 2048;
+
+void check_logits(const char* op, const TensorView& logits, Device device) {
   check::present(op, "logits", logits, device);
   check::rank(op, "logits", logits, 2, 2);
   check::dtype(op, "logits", logits, {DType::f32, DType::f16, DType::bf16});
@@ -33,6 +40,27 @@ void check_rows(const char* op, const TensorView& ids, const TensorView& logits,
   if (logits.dim(1) < 1 || logits.dim(1) > std::numeric_limits<int32_t>::max()) {
     check::fail(op, "logits", std::to_string(logits.dim(1)) + " columns", "1 to 2^31 - 1 columns");
   }
+}
+
+/// A packed output [rows, width] that shares no memory with the logits.
+void check_packed_output(const char* op, const char* argument, const TensorView& view, DType dtype, int64_t rows,
+                         const TensorView& logits, Device device) {
+  check::present(op, argument, view, device);
+  check::rank(op, argument, view, 2, 2);
+  check::dtype(op, argument, view, {dtype});
+  check::extent(op, argument, view, 0, rows);
+  check::inner_stride(op, argument, view);
+  check::element_aligned(op, argument, view);
+  if (view.dim(0) > 1 && view.step(0) != view.dim(1)) {
+    check::fail(op, argument, "row stride " + std::to_string(view.step(0)),
+                "packed rows of " + std::to_string(view.dim(1)));
+  }
+  check::disjoint(op, argument, view, "logits", logits);
+}
+
+void check_rows(const char* op, const TensorView& ids, const TensorView& logits, const TensorView& status,
+                Device device) {
+  check_logits(op, logits, device);
   check::present(op, "ids", ids, device);
   check::rank(op, "ids", ids, 1, 1);
   check::dtype(op, "ids", ids, {DType::i32});
@@ -78,6 +106,23 @@ Plan<SampleArgs> plan(Device device, const SampleArgs& args, const TierPolicy& p
   return detail::choose<SampleArgs>(SampleArgs::op_name, kSampleImplementations, device, args, policy);
 }
 
+template <>
+Plan<TopKArgs> plan(Device device, const TopKArgs& args, const TierPolicy& policy) {
+  constexpr const char* op = TopKArgs::op_name;
+  check_logits(op, args.logits, device);
+  const int64_t rows = args.logits.dim(0), cols = args.logits.dim(1);
+  if (cols > int64_t{1} << 24) check::fail(op, "logits", std::to_string(cols) + " columns", "1 to 2^24 columns");
+  check_packed_output(op, "ids", args.ids, DType::i32, rows, args.logits, device);
+  check_packed_output(op, "values", args.values, DType::f32, rows, args.logits, device);
+  check::same_extents(op, "values", args.values, "ids", args.ids);
+  const int64_t k = args.ids.dim(1), most = std::min(cols, kMostTopK);
+  if (k < 1 || k > most) check::fail(op, "ids", "k of " + std::to_string(k), "1 to " + std::to_string(most));
+  check::disjoint(op, "values", args.values, "ids", args.ids);
+  check::optional_status(op, args.status, rows, device);
+  if (args.ids.size() == 0) return entry::empty_plan<TopKArgs>(device);
+  return detail::choose<TopKArgs>(op, kTopKImplementations, device, args, policy);
+}
+
 namespace ops {
 
 const OperatorInfo argmax_operator = {
@@ -120,6 +165,25 @@ const OperatorInfo sample_operator = {
         args.ids = c.output("ids", DType::i32, {6}, 0.0);
         args.status = c.output("status", DType::i32, {6}, 0.0);
         return args;
+      });
+    },
+};
+
+const OperatorInfo top_k_operator = {
+    "top_k",
+    "sampling",
+    [](const DeviceInfo& info, const TierPolicy& policy) {
+      const TopKArgs args = {dummy_view(info, DType::f32, {16, 50}),
+                             dummy_view(info, DType::i32, {16, 50}),
+                             dummy_view(info, DType::f32, {16, 128256}),
+                             {}};
+      return detail::explain<TopKArgs>(kTopKImplementations, info, args, policy);
+    },
+    [](const DeviceInfo& info) {
+      return self_test<TopKArgs>(info, top_k_reference_run, [](SelfTestCase& c) {
+        const TensorView logits = c.random(DType::bf16, {3, 9001}, -4.0, 4.0);
+        return TopKArgs{c.output("values", DType::f32, {3, 20}, 0.0), c.output("ids", DType::i32, {3, 20}, 0.0), logits,
+                        c.output("status", DType::i32, {3}, 0.0)};
       });
     },
 };

@@ -6,10 +6,12 @@ namespace monotile::ops {
 
 extern const Implementation<ArgmaxArgs> argmax_reference, argmax_portable;
 extern const Implementation<SampleArgs> sample_reference, sample_portable;
+extern const Implementation<TopKArgs> top_k_reference, top_k_portable;
 /// The oracles; host memory only, arguments checked.
 void argmax_reference_run(const ArgmaxArgs& args);
 void sample_reference_run(const SampleArgs& args);
+void top_k_reference_run(const TopKArgs& args);
 
-extern const OperatorInfo argmax_operator, sample_operator;
+extern const OperatorInfo argmax_operator, sample_operator, top_k_operator;
 
 }  // namespace monotile::ops

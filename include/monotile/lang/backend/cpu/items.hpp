@@ -8,6 +8,7 @@
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
+MT_FN int64_t program_of(const Context& ctx) { return ctx.program; }
 template <class T>
 MT_FN T* scratch_at(const Context& ctx, size_t offset) { return reinterpret_cast<T*>(ctx.scratch + offset); }
 
@@ -123,6 +124,22 @@ MT_FN void list_where(Context& ctx, shortlist<Row>& s, Want want) {
   s.count = count;
   s.listed = true;
 }
+template <class Row, class Want, class Value, class Column>
+MT_FN void list_items(Context& ctx, shortlist<Row>& s, int32_t n, Want want, Value value, Column column) {
+  s.values = ctx.take<float>(n);
+  s.columns = ctx.take<int32_t>(n);
+  s.count = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    if (!want(i)) continue;
+    s.values[s.count] = value(i);
+    s.columns[s.count++] = column(i);
+  }
+  std::memset(s.values + s.count, 0, 32);
+  std::memset(s.columns + s.count, 0, 32);
+  s.listed = true;
+}
+template <class Row>
+MT_FN float list_limit(const Context&, const shortlist<Row>&) { return 65536.0f; }
 template <class Op, class Row, class F>
 MT_FN auto fold_at(Context& ctx, shortlist<Row>& s, F f) {
   if (!s.listed) return fold_at<Op>(ctx, s.row, f);

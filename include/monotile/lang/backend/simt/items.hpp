@@ -14,6 +14,9 @@ MT_FN void count_one(int32_t* counter) {
 #endif
 }
 
+/// Which of the programs this is.
+MT_FN int64_t program_of(const Context& ctx) { return ctx.program; }
+
 /// The program's scratch from `offset` bytes on.
 template <class T>
 MT_FN T* scratch_at(const Context& ctx, size_t offset) { return reinterpret_cast<T*>(ctx.scratch + offset); }
@@ -128,9 +131,12 @@ MT_FN int32_t collect_where(Context& ctx, held_row<L, Make, Again>& h, Want want
     const int32_t total = sum_before(ctx, v);
     for (int l = 0; l < kLanes; ++l) {
       int32_t slot = base + v[l];
-      MT_UNROLL
-      for (int e = 0; e < L::elements; ++e) {
-        if ((wanted[l] >> e & 1) != 0) put(slot++, static_cast<int32_t>(at.first_col) + at.local_col(l, e), promote(t.v[l][e]));
+      for (uint32_t rest = wanted[l]; rest != 0; rest &= rest - 1) {  // `put` is there once, whatever a lane holds
+        const int e = lowest_bit(rest);
+        float value = promote(t.v[l][0]);
+        MT_UNROLL
+        for (int i = 1; i < L::elements; ++i) value = i == e ? promote(t.v[l][i]) : value;
+        put(slot++, static_cast<int32_t>(at.first_col) + at.local_col(l, e), value);
       }
     }
     base += total;
@@ -273,6 +279,22 @@ MT_FN void list_where(Context& ctx, shortlist<Row>& s, Want want) {
   });
   s.listed = s.count <= capacity;
 }
+/// The same with the pairs (value(i), column(i)) of the items i in [0, n) where want(i).
+template <class Row, class Want, class Value, class Column>
+MT_FN void list_items(Context& ctx, shortlist<Row>& s, int32_t n, Want want, Value value, Column column) {
+  float* const values = s.values;
+  int32_t* const columns = s.columns;
+  const int32_t capacity = s.capacity;
+  s.count = collect_items(ctx, n, want, [=](int32_t slot, int32_t i) {
+    if (slot >= capacity) return;
+    values[slot] = value(i);
+    columns[slot] = column(i);
+  });
+  s.listed = s.count <= capacity;
+}
+/// At most how many elements are worth listing.
+template <class Row>
+MT_FN float list_limit(const Context&, const shortlist<Row>& s) { return static_cast<float>(s.capacity); }
 template <class Op, class Row, class F>
 MT_FN auto fold_at(Context& ctx, shortlist<Row>& s, F f) {
   using R = decltype(f(int32_t{}, float{}));
