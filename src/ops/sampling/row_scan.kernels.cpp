@@ -1,5 +1,6 @@
 // The scan of long rows, compiled once per target with lanes: elsewhere a row is one program's work.
 
+#include "monotile/kernels/sampling/sample.hpp"
 #include "monotile/kernels/sampling/scan.hpp"
 #include "ops/register_kernel.hpp"
 
@@ -13,6 +14,8 @@ template <class X>
 void register_scan() {
   if constexpr (lang::kHasLanes) {
     register_bounded<kernels::Scan<X, row_layout<kBlock4>>, 256, 512>("row_scan", variant_of(dtype_of<X>, kBlock4));
+    register_bounded<kernels::SampleChunk<X, row_layout<kBlock4>>, 256, 512>("sample_chunk",
+                                                                             variant_of(dtype_of<X>, kBlock4));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Long rows: one program per chunk of a row finds what the row's own program will want to know.
 
+#include "monotile/kernels/sampling/filters.hpp"
 #include "monotile/kernels/sampling/threshold.hpp"
 
 namespace monotile::kernels {
@@ -43,7 +44,23 @@ struct Scan {
 
     float threshold = -kInfinity;
     int32_t count = 0;
-    const float wanted = static_cast<float>(p.wanted);
+    float wanted = static_cast<float>(p.wanted), mass_factor = p.mass_factor;
+    if (p.sampling) {
+      constexpr float kLog2e = 1.44269504f;
+      const RowFilters filters = RowFilters::of(ctx, p, at);
+      if (filters.greedy || filters.none()) {
+        wanted = 0.0f;
+      } else if (filters.top_k > 0 && filters.top_k < p.wanted) {
+        wanted = static_cast<float>(filters.top_k);
+      }
+      mass_factor =
+          filters.by_mass && filters.top_k == 0 && !filters.greedy ? 1.0f / filters.temperature * kLog2e : 0.0f;
+    }
+    if (mass_factor > 0.0f) {
+      const float largest = top.value, factor = mass_factor;
+      store_row_value(ctx, f.mass, here,
+                      fold_at<Sum>(ctx, x, [=](auto, auto v) { return weight_of(v, largest, factor); }));
+    }
     if (wanted > 0.0f) {
       count = -1;  // no list
       if (top.index >= 0) {

@@ -142,6 +142,14 @@ MT_FN indexed largest_of_chunks(Ctx& ctx, const ChunkFacts& f, int64_t row) {
   });
 }
 
+/// The sum of 2^((v - largest) * factor) over row `row`, from the sums of its chunks.
+template <class Ctx>
+MT_FN float total_of_chunks(Ctx& ctx, const ChunkFacts& f, int64_t row, float largest, float factor) {
+  const int64_t first = row * f.chunks;
+  return fold_items<Sum>(
+      ctx, f.chunks, [=](int32_t i) { return f.mass[first + i] * weight_of(f.largest[first + i], largest, factor); });
+}
+
 /// Lists the elements that the chunks of row `row` set aside, from the highest of their thresholds on: all of the row above it. Returns the
 /// threshold, or +infinity where some chunk has no list.
 template <class Ctx, class List>

@@ -1,5 +1,5 @@
 #pragma once
-// The k largest elements of each row, in order.
+// The k largest elements of each row, in order; or the logarithms of the probabilities of these and of given tokens.
 
 #include "monotile/kernels/sampling/threshold.hpp"
 #include "monotile/row_status.hpp"
@@ -33,7 +33,33 @@ struct TopK {
         store_row_value(ctx, p.status, place, nan > 0.0f ? ops::row_has_nan : ops::row_ok);
       }
     }
+    float log_sum = 0.0f;
+    if (p.log) {
+      constexpr float kLog2e = 1.44269504f;
+      float total = 0.0f;
+      if (p.facts.chunks > 0) {
+        total = total_of_chunks(ctx, p.facts, row, largest, kLog2e);
+      } else {
+        total = uniform(fold_at<Sum>(ctx, x, [=](auto, auto v) { return weight_of(v, largest, kLog2e); }));
+      }
+      log_sum = largest + fast_log(total);
+    }
+    const bool log = p.log;
+    const auto judged = [=](float v) { return log && v != -kInfinity ? v - log_sum : v; };
+    const int32_t given = p.given;
+    if (given > 0) {
+      const X* const logits = p.logits.row(row);
+      const int32_t* const tokens_given = p.given_ids + row * given;
+      float* const out = p.given_values + row * given;
+      const int64_t cols = p.cols;
+      for_items(ctx, given, [=](int32_t i) {
+        const int32_t c = tokens_given[i];
+        const float v = c >= 0 && c < cols ? promote(logits[c]) : -kInfinity;
+        out[i] = judged(is_nan(v) ? -kInfinity : v);
+      });
+    }
     const int32_t k = p.k;
+    if (k == 0) return;
     KeptTokens kept{-kInfinity, INT32_MAX};
     if (k < p.cols)
       kept = smallest_prefix(ctx, tokens, kept, largest, {true, static_cast<float>(k), 0.0f, 0.0f, 4.0f, 0.0f});
@@ -50,7 +76,7 @@ struct TopK {
     float* const values = p.values + row * k;
     int32_t* const ids = p.ids + row * k;
     sort_pairs(ctx, found, columns, k, [=](int32_t rank, float v, int32_t c) {
-      values[rank] = v;
+      values[rank] = judged(v);
       ids[rank] = c;
     });
   }

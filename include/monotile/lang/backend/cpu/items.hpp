@@ -10,6 +10,8 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 MT_FN int64_t program_of(const Context& ctx) { return ctx.program; }
 template <class T>
+MT_FN T stored(float v) { return from_float<T>(v); }
+template <class T>
 MT_FN T* scratch_at(const Context& ctx, size_t offset) { return reinterpret_cast<T*>(ctx.scratch + offset); }
 
 template <class F>

@@ -17,6 +17,14 @@ MT_FN void count_one(int32_t* counter) {
 /// Which of the programs this is.
 MT_FN int64_t program_of(const Context& ctx) { return ctx.program; }
 
+/// An element rounded for storage.
+template <class T>
+MT_FN T stored(float v) { return rounding<T>::apply(v); }
+
+/// What is a scalar of the whole program already.
+template <class T>
+MT_FN T uniform(const T& v) { return v; }
+
 /// The program's scratch from `offset` bytes on.
 template <class T>
 MT_FN T* scratch_at(const Context& ctx, size_t offset) { return reinterpret_cast<T*>(ctx.scratch + offset); }
