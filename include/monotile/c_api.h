@@ -240,14 +240,14 @@ typedef struct monotile_rope_table_args {
   double original_context;
   const float* frequency_divisors; /* optional, rotary_dim / 2 values */
   const float* long_divisors;      /* longrope: those beyond original_context */
-  double context;                  /* dynamic NTK, longrope: tokens that the table is for; 0: original_context x factor */
-  double beta_fast;                /* this and the next four: yarn (attention_factor: longrope too); 0: not given */
+  double context;   /* dynamic NTK, longrope: tokens that the table is for; 0: original_context x factor */
+  double beta_fast; /* this and the next four: yarn (attention_factor: longrope too); 0: not given */
   double beta_slow;
   double mscale;
   double mscale_all_dim;
   double attention_factor;
 } monotile_rope_table_args;
-#define MONOTILE_ROPE_TABLE_ARGS_INIT \
+#define MONOTILE_ROPE_TABLE_ARGS_INIT                                                                                 \
   {                                                                                                                   \
     sizeof(monotile_rope_table_args), NULL, NULL, 0, 0, 0, 10000.0, 1.0, 1.0, 4.0, 8192.0, NULL, NULL, 0.0, 0.0, 0.0, \
         0.0, 0.0, 0.0                                                                                                 \
@@ -280,7 +280,7 @@ typedef struct monotile_softmax_args {
   const monotile_tensor* y;
   const monotile_tensor* x;
   float scale;
-  int32_t log; /* 1: the logarithm */
+  int32_t log;                 /* 1: the logarithm */
   const monotile_tensor* mask; /* optional */
 } monotile_softmax_args;
 #define MONOTILE_SOFTMAX_ARGS_INIT \
@@ -375,10 +375,11 @@ typedef struct monotile_sample_args {
   const monotile_tensor* min_p;
   const monotile_tensor* seeds;
   const monotile_tensor* positions;
-  const monotile_tensor* status; /* optional */
+  const monotile_tensor* status;                   /* optional */
+  const struct monotile_penalties_args* penalties; /* optional; its `logits` must be null */
 } monotile_sample_args;
 #define MONOTILE_SAMPLE_ARGS_INIT \
-  { sizeof(monotile_sample_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(monotile_sample_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_sample(monotile_context* context, const monotile_sample_args* args);
 
 typedef enum monotile_router_score { MONOTILE_ROUTER_SOFTMAX = 0, MONOTILE_ROUTER_SIGMOID = 1 } monotile_router_score;
@@ -546,6 +547,127 @@ typedef struct monotile_gather_rows_args {
 #define MONOTILE_GATHER_ROWS_ARGS_INIT \
   { sizeof(monotile_gather_rows_args), NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_gather_rows(monotile_context* context, const monotile_gather_rows_args* args);
+
+/* Sorts (token, rank) pairs by expert. `sorted` holds monotile_moe_align_capacity entries or more. */
+MONOTILE_API int64_t monotile_moe_align_capacity(int64_t pairs, int64_t experts, int64_t block);
+typedef struct monotile_moe_align_args {
+  size_t size;
+  const monotile_tensor* sorted;
+  const monotile_tensor* positions;
+  const monotile_tensor* offsets;
+  const monotile_tensor* counts;
+  const monotile_tensor* block_experts; /* optional */
+  const monotile_tensor* experts;
+  int64_t block;
+  int32_t first_expert;
+} monotile_moe_align_args;
+#define MONOTILE_MOE_ALIGN_ARGS_INIT \
+  { sizeof(monotile_moe_align_args), NULL, NULL, NULL, NULL, NULL, NULL, 1, 0 }
+MONOTILE_API monotile_status monotile_moe_align(monotile_context* context, const monotile_moe_align_args* args);
+
+typedef struct monotile_moe_dispatch_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* x;
+  const monotile_tensor* positions;
+} monotile_moe_dispatch_args;
+#define MONOTILE_MOE_DISPATCH_ARGS_INIT \
+  { sizeof(monotile_moe_dispatch_args), NULL, NULL, NULL }
+/* y[positions[t, j]] = x[t] */
+MONOTILE_API monotile_status monotile_moe_dispatch(monotile_context* context, const monotile_moe_dispatch_args* args);
+
+typedef struct monotile_moe_permute_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* x;
+  const monotile_tensor* sorted;
+  const monotile_tensor* end; /* optional */
+  int64_t top_k;
+} monotile_moe_permute_args;
+#define MONOTILE_MOE_PERMUTE_ARGS_INIT \
+  { sizeof(monotile_moe_permute_args), NULL, NULL, NULL, NULL, 1 }
+/* y[i] = x[sorted[i] / top_k] */
+MONOTILE_API monotile_status monotile_moe_permute(monotile_context* context, const monotile_moe_permute_args* args);
+
+typedef struct monotile_moe_combine_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* x;
+  const monotile_tensor* weights;
+  const monotile_tensor* positions;
+  const monotile_tensor* addend; /* optional, may be y */
+} monotile_moe_combine_args;
+#define MONOTILE_MOE_COMBINE_ARGS_INIT \
+  { sizeof(monotile_moe_combine_args), NULL, NULL, NULL, NULL, NULL }
+/* y[t] = addend[t] + sum over j of weights[t, j] * x[positions[t, j]] */
+MONOTILE_API monotile_status monotile_moe_combine(monotile_context* context, const monotile_moe_combine_args* args);
+
+typedef struct monotile_moe_route_args {
+  size_t size;
+  const monotile_moe_router_args* router;
+  const monotile_moe_align_args* align; /* its `experts` must be null: the router's are meant */
+  const monotile_tensor* y;             /* with x: optional */
+  const monotile_tensor* x;
+} monotile_moe_route_args;
+#define MONOTILE_MOE_ROUTE_ARGS_INIT \
+  { sizeof(monotile_moe_route_args), NULL, NULL, NULL, NULL }
+/* moe_router, moe_align and moe_dispatch in one call. */
+MONOTILE_API monotile_status monotile_moe_route(monotile_context* context, const monotile_moe_route_args* args);
+
+typedef struct monotile_top_k_args {
+  size_t size;
+  const monotile_tensor* values;
+  const monotile_tensor* ids;
+  const monotile_tensor* logits;
+  const monotile_tensor* status; /* optional */
+} monotile_top_k_args;
+#define MONOTILE_TOP_K_ARGS_INIT \
+  { sizeof(monotile_top_k_args), NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_top_k(monotile_context* context, const monotile_top_k_args* args);
+
+typedef struct monotile_penalties_args {
+  size_t size;
+  const monotile_tensor* logits;  /* changed in place */
+  const monotile_tensor* history; /* this and all below: optional */
+  const monotile_tensor* history_length;
+  const monotile_tensor* prompt_length;
+  const monotile_tensor* repetition;
+  const monotile_tensor* presence;
+  const monotile_tensor* frequency;
+  const monotile_tensor* bias_ids; /* with bias */
+  const monotile_tensor* bias;
+} monotile_penalties_args;
+#define MONOTILE_PENALTIES_ARGS_INIT \
+  { sizeof(monotile_penalties_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_apply_penalties(monotile_context* context, const monotile_penalties_args* args);
+
+typedef struct monotile_logprobs_args {
+  size_t size;
+  const monotile_tensor* logprobs; /* with tokens: optional */
+  const monotile_tensor* tokens;
+  const monotile_tensor* top_logprobs; /* with top_ids: optional */
+  const monotile_tensor* top_ids;
+  const monotile_tensor* logits;
+  const monotile_tensor* status; /* optional */
+} monotile_logprobs_args;
+#define MONOTILE_LOGPROBS_ARGS_INIT \
+  { sizeof(monotile_logprobs_args), NULL, NULL, NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_logprobs(monotile_context* context, const monotile_logprobs_args* args);
+
+typedef struct monotile_verify_args {
+  size_t size;
+  const monotile_tensor* tokens;
+  const monotile_tensor* accepted;
+  const monotile_tensor* target_probs;
+  const monotile_tensor* draft_probs; /* optional */
+  const monotile_tensor* draft_tokens;
+  const monotile_tensor* seeds;     /* optional */
+  const monotile_tensor* positions; /* optional */
+  const monotile_tensor* status;    /* optional */
+} monotile_verify_args;
+#define MONOTILE_VERIFY_ARGS_INIT \
+  { sizeof(monotile_verify_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_speculative_verify(monotile_context* context, const monotile_verify_args* args);
 
 #ifdef __cplusplus
 }

@@ -39,6 +39,15 @@ const std::vector<OperatorInfo>& operators() {
       ops::kv_gather_operator,
       ops::gather_rows_operator,
       ops::bias_activation_operator,
+      ops::top_k_operator,
+      ops::penalties_operator,
+      ops::logprobs_operator,
+      ops::verify_operator,
+      ops::align_operator,
+      ops::dispatch_operator,
+      ops::permute_operator,
+      ops::combine_operator,
+      ops::route_operator,
   };
   return list;
 }

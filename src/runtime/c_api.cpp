@@ -144,6 +144,48 @@ Enum choice(const char* call, const char* argument, int32_t value, Enum last) {
   return static_cast<Enum>(value);
 }
 
+ops::PenaltiesArgs penalties_of(const monotile_penalties_args* given, const char* call, const char* argument) {
+  const auto a = read(given, call, argument);
+  return {view_of(call, "logits", a.logits),
+          view_of(call, "history", a.history),
+          view_of(call, "history_length", a.history_length),
+          view_of(call, "prompt_length", a.prompt_length),
+          view_of(call, "repetition", a.repetition),
+          view_of(call, "presence", a.presence),
+          view_of(call, "frequency", a.frequency),
+          view_of(call, "bias_ids", a.bias_ids),
+          view_of(call, "bias", a.bias)};
+}
+
+ops::RouterArgs router_of(const monotile_moe_router_args* given, const char* call, const char* argument) {
+  const auto a = read(given, call, argument);
+  ops::RouterArgs r;
+  r.weights = view_of(call, "weights", a.weights);
+  r.experts = view_of(call, "experts", a.experts);
+  r.logits = view_of(call, "logits", a.logits);
+  r.bias = view_of(call, "bias", a.bias);
+  r.status = view_of(call, "status", a.status);
+  r.score = choice(call, "score", a.score, ops::RouterScore::sigmoid);
+  r.renormalise = a.renormalise != 0;
+  r.scale = a.scale;
+  r.groups = a.groups;
+  r.kept_groups = a.kept_groups;
+  r.group_sum = a.group_sum;
+  return r;
+}
+
+ops::AlignArgs align_of(const monotile_moe_align_args* given, const char* call, const char* argument) {
+  const auto a = read(given, call, argument);
+  return {view_of(call, "sorted", a.sorted),
+          view_of(call, "positions", a.positions),
+          view_of(call, "offsets", a.offsets),
+          view_of(call, "counts", a.counts),
+          view_of(call, "block_experts", a.block_experts),
+          view_of(call, "experts", a.experts),
+          a.block,
+          a.first_expert};
+}
+
 template <class Args>
 void run_operator(monotile_context* given, const Args& args) {
   Context& context = *present(given, Args::op_name, "context").context;
@@ -508,32 +550,105 @@ monotile_status monotile_argmax(monotile_context* context, const monotile_argmax
 monotile_status monotile_sample(monotile_context* context, const monotile_sample_args* args) {
   return guarded([&] {
     constexpr const char* call = "sample";
-    const auto a = read(args, call, "args");
-    run_operator(context, ops::SampleArgs{view_of(call, "ids", a.ids), view_of(call, "logits", a.logits),
-                                          view_of(call, "temperature", a.temperature), view_of(call, "top_k", a.top_k),
-                                          view_of(call, "top_p", a.top_p), view_of(call, "min_p", a.min_p),
-                                          view_of(call, "seeds", a.seeds), view_of(call, "positions", a.positions),
-                                          view_of(call, "status", a.status)});
+    const auto a = read(args, call, "args", offsetof(monotile_sample_args, penalties));
+    ops::SampleArgs s{view_of(call, "ids", a.ids),
+                      view_of(call, "logits", a.logits),
+                      view_of(call, "temperature", a.temperature),
+                      view_of(call, "top_k", a.top_k),
+                      view_of(call, "top_p", a.top_p),
+                      view_of(call, "min_p", a.min_p),
+                      view_of(call, "seeds", a.seeds),
+                      view_of(call, "positions", a.positions),
+                      view_of(call, "status", a.status),
+                      {}};
+    if (a.penalties != nullptr) s.penalties = penalties_of(a.penalties, call, "penalties");
+    run_operator(context, s);
   });
 }
 
 monotile_status monotile_moe_router(monotile_context* context, const monotile_moe_router_args* args) {
+  return guarded([&] { run_operator(context, router_of(args, "moe_router", "args")); });
+}
+
+int64_t monotile_moe_align_capacity(int64_t pairs, int64_t experts, int64_t block) {
+  return ops::moe_align_capacity(pairs, experts, std::max<int64_t>(block, 1));
+}
+
+monotile_status monotile_moe_align(monotile_context* context, const monotile_moe_align_args* args) {
+  return guarded([&] { run_operator(context, align_of(args, "moe_align", "args")); });
+}
+
+monotile_status monotile_moe_dispatch(monotile_context* context, const monotile_moe_dispatch_args* args) {
   return guarded([&] {
-    constexpr const char* call = "moe_router";
+    constexpr const char* call = "moe_dispatch";
     const auto a = read(args, call, "args");
-    ops::RouterArgs r;
-    r.weights = view_of(call, "weights", a.weights);
-    r.experts = view_of(call, "experts", a.experts);
-    r.logits = view_of(call, "logits", a.logits);
-    r.bias = view_of(call, "bias", a.bias);
-    r.status = view_of(call, "status", a.status);
-    r.score = choice(call, "score", a.score, ops::RouterScore::sigmoid);
-    r.renormalise = a.renormalise != 0;
-    r.scale = a.scale;
-    r.groups = a.groups;
-    r.kept_groups = a.kept_groups;
-    r.group_sum = a.group_sum;
-    run_operator(context, r);
+    run_operator(context, ops::DispatchArgs{view_of(call, "y", a.y), view_of(call, "x", a.x),
+                                            view_of(call, "positions", a.positions)});
+  });
+}
+
+monotile_status monotile_moe_permute(monotile_context* context, const monotile_moe_permute_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "moe_permute";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::PermuteArgs{view_of(call, "y", a.y), view_of(call, "x", a.x),
+                                           view_of(call, "sorted", a.sorted), view_of(call, "end", a.end), a.top_k});
+  });
+}
+
+monotile_status monotile_moe_combine(monotile_context* context, const monotile_moe_combine_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "moe_combine";
+    const auto a = read(args, call, "args");
+    run_operator(context,
+                 ops::CombineArgs{view_of(call, "y", a.y), view_of(call, "x", a.x), view_of(call, "weights", a.weights),
+                                  view_of(call, "positions", a.positions), view_of(call, "addend", a.addend)});
+  });
+}
+
+monotile_status monotile_moe_route(monotile_context* context, const monotile_moe_route_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "moe_route";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::RouteArgs{router_of(a.router, call, "router"), align_of(a.align, call, "align"),
+                                         view_of(call, "y", a.y), view_of(call, "x", a.x)});
+  });
+}
+
+monotile_status monotile_top_k(monotile_context* context, const monotile_top_k_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "top_k";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::TopKArgs{view_of(call, "values", a.values), view_of(call, "ids", a.ids),
+                                        view_of(call, "logits", a.logits), view_of(call, "status", a.status)});
+  });
+}
+
+monotile_status monotile_apply_penalties(monotile_context* context, const monotile_penalties_args* args) {
+  return guarded([&] { run_operator(context, penalties_of(args, "apply_penalties", "args")); });
+}
+
+monotile_status monotile_logprobs(monotile_context* context, const monotile_logprobs_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "logprobs";
+    const auto a = read(args, call, "args");
+    run_operator(context,
+                 ops::LogprobsArgs{view_of(call, "logprobs", a.logprobs), view_of(call, "tokens", a.tokens),
+                                   view_of(call, "top_logprobs", a.top_logprobs), view_of(call, "top_ids", a.top_ids),
+                                   view_of(call, "logits", a.logits), view_of(call, "status", a.status)});
+  });
+}
+
+monotile_status monotile_speculative_verify(monotile_context* context, const monotile_verify_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "speculative_verify";
+    const auto a = read(args, call, "args");
+    run_operator(
+        context,
+        ops::VerifyArgs{view_of(call, "tokens", a.tokens), view_of(call, "accepted", a.accepted),
+                        view_of(call, "target_probs", a.target_probs), view_of(call, "draft_probs", a.draft_probs),
+                        view_of(call, "draft_tokens", a.draft_tokens), view_of(call, "seeds", a.seeds),
+                        view_of(call, "positions", a.positions), view_of(call, "status", a.status)});
   });
 }
 

@@ -13,6 +13,11 @@ namespace monotile {
 namespace {
 
 using namespace test;  // NOLINT
+using ops::AlignArgs;
+using ops::CombineArgs;
+using ops::DispatchArgs;
+using ops::PermuteArgs;
+using ops::RouteArgs;
 using ops::RouterArgs;
 using ops::RouterScore;
 
@@ -208,6 +213,171 @@ TEST_P(MoeTest, RouterBatchInvariance) {
   }
 }
 
+// ---- Align -----------------------------------------------------------------------------------------------------------------------------
+
+struct Aligned {
+  TestTensor sorted, positions, offsets, counts, block_experts;
+};
+
+Aligned check_align(Device device, TestTensor& experts, int64_t tokens, int64_t k, int64_t num_experts, int64_t block,
+                    int32_t first_expert = 0, int64_t more = 0) {
+  const int64_t capacity = ops::moe_align_capacity(tokens * k, num_experts, block) + more * block;
+  Aligned r{TestTensor(DType::i32, {capacity}), TestTensor(DType::i32, {tokens, k}),
+            TestTensor(DType::i32, {num_experts + 1}), TestTensor(DType::i32, {num_experts}),
+            TestTensor(DType::i32, {capacity / block})};
+  compare_with_reference<AlignArgs>(
+      device, ops::align_reference_run, {&r.sorted, &r.positions, &r.offsets, &r.counts, &r.block_experts}, {},
+      [&](const At& at) {
+        AlignArgs args;
+        args.sorted = at(r.sorted), args.positions = at(r.positions), args.offsets = at(r.offsets);
+        args.counts = at(r.counts), args.block_experts = at(r.block_experts), args.experts = at(experts);
+        args.block = block, args.first_expert = first_expert;
+        return args;
+      },
+      kPortable);
+  return r;
+}
+
+TEST_P(MoeTest, AlignSizes) {
+  uint64_t seed = 1;
+  for (const auto& [tokens, k] :
+       std::vector<std::array<int64_t, 2>>{{1, 1}, {3, 2}, {64, 8}, {512, 8}, {513, 8}, {2500, 6}}) {
+    for (const int64_t experts : {1, 8, 60, 128, 700}) {
+      if (slow() && tokens > 600 && experts > 128) continue;
+      for (const int64_t block : {1, 16, 64}) {
+        SCOPED_TRACE(testing::Message() << tokens << " tokens, top " << k << " of " << experts << ", block " << block);
+        TestTensor ids = TestTensor::random(DType::i32, {tokens, k}, seed, {}, 0, static_cast<double>(experts - 1));
+        check_align(device(), ids, tokens, k, experts, block, 0, static_cast<int64_t>(seed % 3));
+        ++seed;
+      }
+    }
+  }
+}
+
+// Case G-02's routings: empty experts, all to one, none at all; and experts that live elsewhere.
+TEST_P(MoeTest, AlignUnevenShares) {
+  for (const int64_t tokens : {40, 3000}) {
+    TestTensor ids(DType::i32, {tokens, 2});
+    ids.fill(3);
+    const Aligned last = check_align(device(), ids, tokens, 2, 4, 16);
+    EXPECT_EQ(last.counts.values(), (std::vector<double>{0, 0, 0, static_cast<double>(tokens * 2)}));
+    ids.fill(-1);
+    const Aligned none = check_align(device(), ids, tokens, 2, 4, 16);
+    EXPECT_EQ(none.offsets.get(4), 0.0);
+    EXPECT_EQ(none.block_experts.get(0), -1.0);
+    ids.fill_random(7, -2, 19);
+    check_align(device(), ids, tokens, 2, 8, 8, 4);
+    check_align(device(), ids, tokens, 2, 4, 1, -2);
+  }
+}
+
+TEST_P(MoeTest, AlignWithoutTokens) {
+  TestTensor ids(DType::i32, {0, 2});
+  const Aligned r = check_align(device(), ids, 0, 2, 5, 8, 0, 3);
+  EXPECT_EQ(r.offsets.get(5), 0.0);
+  EXPECT_EQ(r.sorted.get(0), 0.0);
+}
+
+// ---- Rows to the experts and back ------------------------------------------------------------------------------------------------------
+
+TEST_P(MoeTest, DispatchPermuteAndCombine) {
+  uint64_t seed = 11;
+  for (const DType dtype : kTypes) {
+    for (const int64_t cols : {1, 7, 64, 128, 200, 2048, 2880, 5000}) {
+      for (const int64_t block : {1, 8}) {
+        constexpr int64_t kTokens = 13, kTop = 3, kExperts = 5;
+        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols << " block " << block);
+        TestTensor ids =
+            TestTensor::random(DType::i32, {kTokens, kTop}, seed, {}, seed % 2 == 0 ? -1 : 0, kExperts - 1);
+        Aligned a = check_align(device(), ids, kTokens, kTop, kExperts, block);
+        const int64_t places = a.sorted.size();
+        const Placement odd{.padding = {static_cast<int64_t>(seed % 3)}, .offset = static_cast<int64_t>(seed % 4)};
+        TestTensor x = TestTensor::random(dtype, {kTokens, cols}, seed, odd), y(dtype, {places, cols}, odd),
+                   gathered(dtype, {places, cols});
+        Tolerance exact;
+        exact.ulps = exact.relative = 0;
+        compare_with_reference<DispatchArgs>(
+            device(), ops::dispatch_reference_run, {&y}, exact,
+            [&](const At& at) {
+              return DispatchArgs{at(y), at(x), at(a.positions)};
+            },
+            kPortable);
+        TestTensor end = TestTensor::of(DType::i32, {a.offsets.get(kExperts)});
+        compare_with_reference<PermuteArgs>(
+            device(), ops::permute_reference_run, {&gathered}, exact,
+            [&](const At& at) {
+              return PermuteArgs{at(gathered), at(x), at(a.sorted), at(end), kTop};
+            },
+            kPortable);
+        for (int64_t i = 0; i < places; ++i) {  // dispatched rows and gathered rows agree; padding stays poisoned in y
+          const bool real = a.sorted.get(i) < kTokens * kTop;
+          EXPECT_EQ(std::isnan(y.get(i * cols)), !real);
+          if (real) EXPECT_EQ(y.get(i * cols), gathered.get(i * cols));
+        }
+        // Back, with the poisoned padding in place.
+        TestTensor weights = TestTensor::random(DType::f32, {kTokens, kTop}, seed + 1, {}, 0, 1),
+                   out(dtype, {kTokens, cols}, odd);
+        TestTensor addend = TestTensor::random(dtype, {kTokens, cols}, seed + 2);
+        Tolerance sums;
+        sums.scale = 3.0, sums.relative = 1e-6;
+        const bool add = seed % 2 == 0;
+        compare_with_reference<CombineArgs>(
+            device(), ops::combine_reference_run, {&out}, sums,
+            [&](const At& at) {
+              return CombineArgs{at(out), at(y), at(weights), at(a.positions), add ? at(addend) : TensorView{}};
+            },
+            kPortable);
+        // In place: the addend is the output.
+        compare_with_reference<CombineArgs>(
+            device(), ops::combine_reference_run, {&addend}, sums,
+            [&](const At& at) {
+              return CombineArgs{at(addend), at(y), at(weights), at(a.positions), at(addend)};
+            },
+            kPortable);
+        ++seed;
+      }
+    }
+  }
+}
+
+TEST_P(MoeTest, RouteIsRouterAlignAndDispatch) {
+  for (const int64_t tokens : {0, 1, 37, 700}) {
+    constexpr int64_t kExperts = 24, kTop = 6, kCols = 40, kBlock = 4;
+    const int64_t capacity = ops::moe_align_capacity(tokens * kTop, kExperts, kBlock);
+    TestTensor logits = TestTensor::random(DType::bf16, {tokens, kExperts}, 5, {}, -4, 4),
+               x = TestTensor::random(DType::f16, {tokens, kCols}, 6);
+    TestTensor weights(DType::f32, {tokens, kTop}), experts(DType::i32, {tokens, kTop}), sorted(DType::i32, {capacity}),
+        positions(DType::i32, {tokens, kTop}), offsets(DType::i32, {kExperts + 1}), counts(DType::i32, {kExperts}),
+        y(DType::f16, {capacity, kCols});
+    compare_with_reference<RouteArgs>(
+        device(), ops::route_reference_run, {&weights, &experts, &sorted, &positions, &offsets, &counts, &y}, {},
+        [&](const At& at) {
+          RouteArgs a;
+          a.router.weights = at(weights), a.router.experts = at(experts), a.router.logits = at(logits),
+          a.router.renormalise = true;
+          a.align.sorted = at(sorted), a.align.positions = at(positions), a.align.offsets = at(offsets),
+          a.align.counts = at(counts);
+          a.align.block = kBlock;
+          a.y = at(y), a.x = at(x);
+          return a;
+        },
+        kPortable);
+  }
+}
+
+TEST_P(MoeTest, CombineOfATokenWithoutExperts) {
+  TestTensor positions = TestTensor::of(DType::i32, {2, 2}, {-1, -1, 1, -1}),
+             weights = TestTensor::of(DType::f32, {2, 2}, {kNaN, 1, 2, kInf});
+  TestTensor x = TestTensor::of(DType::f32, {2, 3}, {kNaN, kNaN, kNaN, 1, 2, 3}), y(DType::f32, {2, 3});
+  compare_with_reference<CombineArgs>(
+      device(), ops::combine_reference_run, {&y}, {},
+      [&](const At& at) {
+        return CombineArgs{at(y), at(x), at(weights), at(positions), {}};
+      },
+      kPortable);
+  EXPECT_EQ(y.values(), (std::vector<double>{0, 0, 0, 2, 4, 6}));
+}
+
 TEST_P(MoeTest, NoTokensIsNoWork) {
   TestTensor logits(DType::f32, {0, 8});
   check_router(device(), logits, 0, 2);
@@ -237,6 +407,41 @@ TEST(MoeErrors, Router) {
   refuses({"top_k", "2"}, [](RouterArgs& a) { a.groups = 12, a.kept_groups = 1; });
   refuses({"group_sum", "3"}, [](RouterArgs& a) { a.group_sum = 3; });
   refuses({"experts", "stride"}, [](RouterArgs& a) { a.experts.stride[0] = 3; });
+}
+
+TEST(MoeErrors, AlignAndRows) {
+  TestTensor experts(DType::i32, {3, 2}), positions = experts, sorted(DType::i32, {24}), offsets(DType::i32, {5}),
+                                          counts(DType::i32, {4});
+  AlignArgs align;
+  align.sorted = sorted.host(), align.positions = positions.host(), align.offsets = offsets.host(),
+  align.counts = counts.host();
+  align.experts = experts.host(), align.block = 4;
+  const auto refuses = [](auto good, const std::vector<std::string>& words, auto change) {
+    change(good);
+    expect_error(ErrorCode::invalid_argument, words, [&] { plan<decltype(good)>(Device{}, good); });
+  };
+  EXPECT_NO_THROW(plan<AlignArgs>(Device{}, align));
+  refuses(align, {"moe_align", "sorted", "12"}, [](auto& a) { a.sorted.extent[0] = 12; });
+  refuses(align, {"moe_align", "sorted", "block of 5"}, [](auto& a) { a.block = 5; });
+  refuses(align, {"moe_align", "block"}, [](auto& a) { a.block = 0; });
+  refuses(align, {"moe_align", "offsets"}, [](auto& a) { a.offsets.extent[0] = 4; });
+  refuses(align, {"moe_align", "positions"}, [](auto& a) { a.positions.extent[1] = 1; });
+  refuses(align, {"moe_align", "experts"}, [](auto& a) { a.experts.dtype = DType::i64; });
+
+  TestTensor x(DType::f16, {3, 8}), y(DType::f16, {24, 8}), weights(DType::f32, {3, 2}), out(DType::f16, {3, 8});
+  const DispatchArgs dispatch{y.host(), x.host(), positions.host()};
+  EXPECT_NO_THROW(plan<DispatchArgs>(Device{}, dispatch));
+  refuses(dispatch, {"moe_dispatch", "y"}, [](auto& a) { a.y.dtype = DType::bf16; });
+  refuses(dispatch, {"moe_dispatch", "positions"}, [](auto& a) { a.positions.extent[0] = 2; });
+  refuses(dispatch, {"moe_dispatch", "y"}, [](auto& a) { a.y = a.x; });
+  const PermuteArgs permute{y.host(), x.host(), sorted.host(), {}, 2};
+  EXPECT_NO_THROW(plan<PermuteArgs>(Device{}, permute));
+  refuses(permute, {"moe_permute", "sorted"}, [](auto& a) { a.sorted.extent[0] = 23; });
+  refuses(permute, {"moe_permute", "top_k"}, [](auto& a) { a.top_k = 0; });
+  const CombineArgs combine{out.host(), y.host(), weights.host(), positions.host(), {}};
+  EXPECT_NO_THROW(plan<CombineArgs>(Device{}, combine));
+  refuses(combine, {"moe_combine", "weights"}, [](auto& a) { a.weights.dtype = DType::f16; });
+  refuses(combine, {"moe_combine", "addend"}, [](auto& a) { a.addend = a.y, a.addend.extent[0] = 2; });
 }
 
 }  // namespace

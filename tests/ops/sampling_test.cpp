@@ -331,6 +331,33 @@ TEST_P(SamplingTest, NoRowsIsNoWork) {
   check_sample(device(), logits, {});
 }
 
+// Long rows are scanned in chunks on GPUs: lists that suffice, lists that do not, rows without filters, flat rows, rows of ties.
+TEST_P(SamplingTest, LongRowsOfEveryKind) {
+  constexpr int64_t kCols = 20000;
+  uint64_t seed = 300;
+  for (const double spread : {0.0, 0.02, 2.0, 12.0}) {
+    std::vector<Row> rows = {{},
+                             {.temperature = 0},
+                             {.top_k = 50, .top_p = 0.9003, .min_p = 0.0501},
+                             {.top_k = 3000},
+                             {.top_k = 600, .top_p = 0.5003},
+                             {.top_p = 0.3003},
+                             {.temperature = 0.7, .top_p = 0.9503},
+                             {.top_p = 0.9993},
+                             {.min_p = 0.1003},
+                             {.min_p = 0.9003},
+                             {.min_p = 1.5},
+                             {.top_p = 0.7003, .min_p = 0.3003}};
+    TestTensor logits =
+        TestTensor::random(DType::f32, {static_cast<int64_t>(rows.size()), kCols}, seed, {}, -spread, spread);
+    for (size_t r = 0; r < rows.size(); ++r) rows[r].seed = static_cast<int64_t>(seed + r), rows[r].position = 1000;
+    check_sample(device(), logits, rows);
+    for (int64_t i = 0; i < logits.size(); i += 3) logits.set(i, -kInf);  // a mask
+    check_sample(device(), logits, rows);
+    seed += 20;
+  }
+}
+
 // The same row alone and in a batch draws the same token.
 TEST_P(SamplingTest, BatchInvariance) {
   const std::vector<Row> rows = mixed_rows(12, 99);
@@ -341,6 +368,276 @@ TEST_P(SamplingTest, BatchInvariance) {
     for (int64_t c = 0; c < 5000; ++c) one.set(c, logits.get(static_cast<int64_t>(r) * 5000 + c));
     EXPECT_EQ(check_sample(device(), one, {rows[r]})[0], all[r]);
   }
+}
+
+// ---- Penalties -------------------------------------------------------------------------------------------------------------------------
+
+struct Penalties {
+  TestTensor history, history_length, prompt_length, repetition, presence, frequency, bias_ids, bias;
+
+  Penalties(int64_t rows, int64_t cols, int64_t most, int64_t biased, uint64_t seed) {
+    history = TestTensor::random(DType::i32, {rows, most}, seed, {.padding = {static_cast<int64_t>(seed % 3)}}, -1,
+                                 static_cast<double>(cols));
+    for (int64_t i = 0; i < history.size(); i += 2) history.set(i, static_cast<double>(i % 7));  // many times the same
+    history_length = TestTensor::random(DType::i32, {rows}, seed + 1, {}, -1, static_cast<double>(most + 2));
+    prompt_length = TestTensor::random(DType::i32, {rows}, seed + 2, {}, -1, static_cast<double>(most / 2 + 2));
+    repetition = TestTensor::random(DType::f32, {rows}, seed + 3, {}, 0.5, 2);
+    presence = TestTensor::random(DType::f32, {rows}, seed + 4);
+    frequency = TestTensor::random(DType::f32, {rows}, seed + 5);
+    bias_ids = TestTensor::random(DType::i32, {rows, biased}, seed + 6, {}, -1, static_cast<double>(cols));
+    for (int64_t i = 0; i < bias_ids.size(); i += 3) bias_ids.set(i, 4);
+    bias = TestTensor::random(DType::f32, {rows, biased}, seed + 7, {}, -3, 3);
+  }
+  ops::PenaltiesArgs args(const At& at) {
+    ops::PenaltiesArgs a;
+    a.history = at(history), a.history_length = at(history_length), a.prompt_length = at(prompt_length);
+    a.repetition = at(repetition), a.presence = at(presence), a.frequency = at(frequency);
+    a.bias_ids = at(bias_ids), a.bias = at(bias);
+    return a;
+  }
+};
+
+TEST_P(SamplingTest, PenaltiesOfEverySize) {
+  uint64_t seed = 1;
+  for (const DType dtype : kTypes) {
+    for (const int64_t cols : {1, 9, 1001, 8192, 8193, 20000}) {
+      for (const int64_t most : {1, 40, 700}) {
+        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols << " history " << most);
+        Penalties penalties(4, cols, most, 6, seed);
+        TestTensor logits =
+            TestTensor::random(dtype, {4, cols}, seed, {.padding = {static_cast<int64_t>(seed % 3)}}, -9, 9);
+        Tolerance tolerance;
+        tolerance.ulps = 2;  // two roundings, each of which may turn on the last bit of what was before
+        tolerance.scale = 16;
+        compare_with_reference<ops::PenaltiesArgs>(
+            device(), ops::penalties_reference_run, {&logits}, tolerance,
+            [&](const At& at) {
+              ops::PenaltiesArgs a = penalties.args(at);
+              a.logits = at(logits);
+              return a;
+            },
+            kPortable);
+        ++seed;
+      }
+    }
+  }
+}
+
+TEST_P(SamplingTest, PenaltiesByHand) {
+  TestTensor logits = TestTensor::of(DType::f32, {1, 6}, {2, -2, 4, -kInf, 1, 8}),
+             history = TestTensor::of(DType::i32, {1, 6}, {0, 1, 2, 2, 3, 0});
+  TestTensor prompt = TestTensor::of(DType::i32, {2}), repetition = TestTensor::of(DType::f32, {2}),
+             presence = TestTensor::of(DType::f32, {0.5}), frequency = TestTensor::of(DType::f32, {0.25});
+  run_on<ops::PenaltiesArgs>(device(), {&logits}, [&](const At& at) {
+    ops::PenaltiesArgs a;
+    a.logits = at(logits), a.history = at(history), a.prompt_length = at(prompt), a.repetition = at(repetition);
+    a.presence = at(presence), a.frequency = at(frequency);
+    return a;
+  });
+  EXPECT_EQ(logits.values(), (std::vector<double>{0.25, -4, 1, -kInf, 1, 8}));
+}
+
+/// Fused is unfused: the same tokens and the same logits, to the bit.
+TEST_P(SamplingTest, PenaltiesInTheChain) {
+  for (const int64_t cols : {500, 20000}) {
+    constexpr int64_t kRows = 6;
+    Penalties penalties(kRows, cols, 64, 4, 5);
+    TestTensor logits = TestTensor::random(DType::f32, {kRows, cols}, 2, {}, -6, 6), fused = logits,
+               ids(DType::i32, {kRows}), apart = ids;
+    TestTensor top_k = TestTensor::of(DType::i32, {0, 5, 50, 0, 1, 20}),
+               seeds = TestTensor::of(DType::i64, {1, 2, 3, 4, 5, 6});
+    const auto chain = [&](const At& at, TestTensor& l, TestTensor& out) {
+      SampleArgs a;
+      a.ids = at(out), a.logits = at(l), a.top_k = at(top_k), a.seeds = at(seeds);
+      return a;
+    };
+    run_on<SampleArgs>(device(), {&ids, &fused}, [&](const At& at) {
+      SampleArgs a = chain(at, fused, ids);
+      a.penalties = penalties.args(at);
+      return a;
+    });
+    run_on<ops::PenaltiesArgs>(device(), {&logits}, [&](const At& at) {
+      ops::PenaltiesArgs a = penalties.args(at);
+      a.logits = at(logits);
+      return a;
+    });
+    run_on<SampleArgs>(device(), {&apart}, [&](const At& at) { return chain(at, logits, apart); });
+    EXPECT_TRUE(is_identical(fused, logits));
+    EXPECT_TRUE(is_identical(ids, apart));
+  }
+}
+
+// ---- Log-probabilities -----------------------------------------------------------------------------------------------------------------
+
+TEST_P(SamplingTest, Logprobs) {
+  uint64_t seed = 1;
+  for (const DType dtype : kTypes) {
+    for (const int64_t cols : {1, 9, 1001, 8192, 8193, 20000}) {
+      for (const int64_t k : {0, 1, 20}) {
+        if (k > cols) continue;
+        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols << " k " << k);
+        const int64_t n = k == 1 ? 0 : 3;
+        TestTensor logits =
+            TestTensor::random(dtype, {5, cols}, seed, {.padding = {static_cast<int64_t>(seed % 3)}}, -30, 30);
+        TestTensor tokens = TestTensor::random(DType::i32, {5, n}, seed, {}, -1, static_cast<double>(cols));
+        for (int64_t c = 0; c < cols; ++c) logits.set(3 * cols + c, -kInf);
+        logits.set(4 * cols, kNaN);
+        TestTensor scores(DType::f32, {5, n}), top_ids(DType::i32, {5, k}), top(DType::f32, {5, k}),
+            status(DType::i32, {5});
+        Tolerance tolerance;
+        tolerance.absolute = 1e-5;
+        compare_with_reference<ops::LogprobsArgs>(
+            device(), ops::logprobs_reference_run, {&scores, &top_ids, &top, &status}, tolerance,
+            [&](const At& at) {
+              ops::LogprobsArgs a;
+              a.logits = at(logits), a.status = at(status);
+              if (n > 0) a.tokens = at(tokens), a.logprobs = at(scores);
+              if (k > 0 || n == 0) a.top_ids = at(top_ids), a.top_logprobs = at(top);
+              return a;
+            },
+            kPortable);
+        ++seed;
+      }
+    }
+  }
+}
+
+// ---- Speculative verification ----------------------------------------------------------------------------------------------------------
+
+struct Verified {
+  TestTensor tokens, accepted, status;
+};
+
+Verified check_verify(Device device, TestTensor& target, TestTensor* draft, TestTensor& drafts, int64_t batch,
+                      int64_t n, TestTensor* seeds = nullptr, TestTensor* positions = nullptr) {
+  Verified r{TestTensor(DType::i32, {batch, n + 1}), TestTensor(DType::i32, {batch}), TestTensor(DType::i32, {batch})};
+  compare_with_reference<ops::VerifyArgs>(
+      device, ops::verify_reference_run, {&r.tokens, &r.accepted, &r.status}, {},
+      [&](const At& at) {
+        ops::VerifyArgs a;
+        a.tokens = at(r.tokens), a.accepted = at(r.accepted), a.status = at(r.status);
+        a.target_probs = at(target), a.draft_tokens = at(drafts);
+        if (draft != nullptr) a.draft_probs = at(*draft);
+        if (seeds != nullptr) a.seeds = at(*seeds);
+        if (positions != nullptr) a.positions = at(*positions);
+        return a;
+      },
+      kPortable);
+  return r;
+}
+
+TEST_P(SamplingTest, VerifySizes) {
+  uint64_t seed = 1;
+  for (const int64_t cols : {1, 3, 100, 2049, 9000}) {
+    for (const int64_t n : {0, 1, 4}) {
+      for (const bool certain : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "cols " << cols << " drafts " << n << (certain ? " certain" : ""));
+        constexpr int64_t kBatch = 5;
+        TestTensor target = TestTensor::random(DType::f32, {kBatch, n + 1, cols}, seed,
+                                               {.padding = {0, static_cast<int64_t>(seed % 3)}}, 0, 1);
+        TestTensor draft = TestTensor::random(DType::f32, {kBatch, n, cols}, seed + 1, {}, 0, 1);
+        for (int64_t i = 0; i < target.size(); i += 2) target.set(i, 0.0);
+        TestTensor drafts = TestTensor::random(DType::i32, {kBatch, n}, seed + 2, {}, seed % 2 == 0 ? -1 : 0,
+                                               static_cast<double>(cols - 1));
+        TestTensor seeds = TestTensor::random(DType::i64, {kBatch}, seed, {}, -50, 50),
+                   positions = TestTensor::random(DType::i64, {kBatch}, seed, {}, 0, 900);
+        check_verify(device(), target, certain ? nullptr : &draft, drafts, kBatch, n, &seeds, &positions);
+        ++seed;
+      }
+    }
+  }
+}
+
+// Case V-02: greedy targets.
+TEST_P(SamplingTest, VerifyGreedy) {
+  constexpr int64_t kCols = 10;
+  const std::vector<double> best = {1, 2, 3, 4, 6, 8};
+  TestTensor target(DType::f32, {2, 6, kCols});
+  target.fill(0.0);
+  for (int64_t i = 0; i < 6; ++i) {
+    target.set(i * kCols + static_cast<int64_t>(best[static_cast<size_t>(i)]), 1.0);
+    target.set((6 + i) * kCols + static_cast<int64_t>(best[static_cast<size_t>(i)]), 1.0);
+  }
+  TestTensor drafts = TestTensor::of(DType::i32, {2, 5}, {1, 2, 3, 5, 7, 1, 2, 3, 4, 6});
+  const Verified r = check_verify(device(), target, nullptr, drafts, 2, 5);
+  EXPECT_EQ(r.tokens.values(), (std::vector<double>{1, 2, 3, 4, -1, -1, 1, 2, 3, 4, 6, 8}));
+  EXPECT_EQ(r.accepted.values(), (std::vector<double>{3, 5}));
+}
+
+// Case V-01: the output follows the target whatever the draft was, if the draft is judged by the distribution it was drawn from.
+TEST_P(SamplingTest, VerifyFollowsTheTarget) {
+  constexpr int64_t kBatch = 6000;
+  const double p[3] = {0.6, 0.3, 0.1}, q[3] = {0.625, 0.375, 0.0};
+  TestTensor target(DType::f32, {kBatch, 2, 3}), draft(DType::f32, {kBatch, 1, 3}), drafts(DType::i32, {kBatch, 1}),
+      seeds(DType::i64, {kBatch});
+  for (int64_t b = 0; b < kBatch; ++b) {
+    for (int64_t c = 0; c < 3; ++c) {
+      target.set(b * 6 + c, p[c]), target.set(b * 6 + 3 + c, p[c]);
+      draft.set(b * 3 + c, q[c]);
+    }
+    drafts.set(b, b % 1000 < 625 ? 0 : 1);  // drawn from q, by enumeration
+    seeds.set_integer(b, 77 + b);
+  }
+  const Verified r = check_verify(device(), target, &draft, drafts, kBatch, 1, &seeds);
+  double seen[3] = {};
+  for (int64_t b = 0; b < kBatch; ++b) seen[static_cast<int64_t>(r.tokens.get(b * 2))] += 1.0 / kBatch;
+  for (int c = 0; c < 3; ++c) EXPECT_NEAR(seen[c], p[c], 4 * std::sqrt(p[c] * (1 - p[c]) / kBatch));
+  // p = q accepts always.
+  for (int64_t b = 0; b < kBatch; ++b) {
+    for (int64_t c = 0; c < 3; ++c) draft.set(b * 3 + c, p[c]);
+  }
+  const Verified same = check_verify(device(), target, &draft, drafts, kBatch, 1, &seeds);
+  for (int64_t b = 0; b < kBatch; ++b) ASSERT_EQ(same.accepted.get(b), 1);
+}
+
+TEST_P(SamplingTest, VerifyNothingToChooseFrom) {
+  TestTensor target = TestTensor::of(DType::f32, {2, 2, 3}, {0, 0, 0, 0, 0, 0, kNaN, 0, 1, 0, kNaN, 0}),
+             drafts = TestTensor::of(DType::i32, {2, 1}, {-1, 2});
+  const Verified r = check_verify(device(), target, nullptr, drafts, 2, 1);
+  EXPECT_EQ(r.status.values(), (std::vector<double>{ops::row_no_valid_token, ops::row_no_valid_token}));
+  EXPECT_EQ(r.accepted.values(), (std::vector<double>{0, 1}));
+}
+
+TEST(SamplingErrors, PenaltiesLogprobsAndVerify) {
+  TestTensor logits(DType::f32, {3, 12}), i(DType::i32, {3, 2}), f(DType::f32, {3, 2}), row_i(DType::i32, {3}),
+      row_f(DType::f32, {3});
+  const auto refuses = [](auto good, const std::vector<std::string>& words, auto change) {
+    change(good);
+    expect_error(ErrorCode::invalid_argument, words, [&] { plan<decltype(good)>(Device{}, good); });
+  };
+  ops::PenaltiesArgs penalties;
+  penalties.logits = logits.host(), penalties.history = i.host(), penalties.history_length = row_i.host(),
+  penalties.repetition = row_f.host();
+  penalties.bias_ids = i.host(), penalties.bias = f.host();
+  EXPECT_NO_THROW(plan<ops::PenaltiesArgs>(Device{}, penalties));
+  refuses(penalties, {"apply_penalties", "history"}, [](auto& a) { a.history.dtype = DType::i64; });
+  refuses(penalties, {"apply_penalties", "history", "extent"}, [](auto& a) { a.history.extent[0] = 2; });
+  refuses(penalties, {"apply_penalties", "repetition"}, [](auto& a) { a.repetition.dtype = DType::f16; });
+  refuses(penalties, {"apply_penalties", "bias"}, [](auto& a) { a.bias = {}; });
+  refuses(penalties, {"apply_penalties", "bias"}, [](auto& a) { a.bias.extent[1] = 1; });
+  SampleArgs sample;
+  sample.ids = row_i.host(), sample.logits = logits.host(), sample.penalties.history = i.host();
+  EXPECT_NO_THROW(plan<SampleArgs>(Device{}, sample));
+  refuses(sample, {"sample", "penalties.logits"}, [](auto& a) { a.penalties.logits = a.logits; });
+  refuses(sample, {"sample", "history"}, [](auto& a) { a.penalties.history.extent[0] = 4; });
+
+  ops::LogprobsArgs logprobs;
+  logprobs.logits = logits.host(), logprobs.tokens = i.host(), logprobs.logprobs = f.host();
+  EXPECT_NO_THROW(plan<ops::LogprobsArgs>(Device{}, logprobs));
+  refuses(logprobs, {"logprobs", "tokens"}, [](auto& a) { a.tokens = a.logprobs = {}; });
+  refuses(logprobs, {"logprobs", "logprobs"}, [](auto& a) { a.logprobs.dtype = DType::bf16; });
+  refuses(logprobs, {"logprobs", "top_logprobs"}, [&](auto& a) { a.top_ids = i.host(); });
+
+  TestTensor target(DType::f32, {3, 3, 7}), draft(DType::f32, {3, 2, 7}), tokens(DType::i32, {3, 3});
+  ops::VerifyArgs verify;
+  verify.tokens = tokens.host(), verify.accepted = row_i.host(), verify.target_probs = target.host(),
+  verify.draft_probs = draft.host();
+  verify.draft_tokens = i.host();
+  EXPECT_NO_THROW(plan<ops::VerifyArgs>(Device{}, verify));
+  refuses(verify, {"speculative_verify", "target_probs"}, [](auto& a) { a.target_probs.dtype = DType::f16; });
+  refuses(verify, {"speculative_verify", "draft_probs"}, [](auto& a) { a.draft_probs.extent[1] = 3; });
+  refuses(verify, {"speculative_verify", "tokens"}, [](auto& a) { a.tokens.extent[1] = 2; });
+  refuses(verify, {"speculative_verify", "accepted"}, [](auto& a) { a.accepted = {}; });
 }
 
 }  // namespace

@@ -47,10 +47,19 @@ Attention = args_type("Attention", "out q key_cache value_cache block_table kv_s
                       [("scale", f32), ("softcap", f32), ("window", i64), ("max_query", i64), ("max_kv_length", i64), ("causal", i32)])
 Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
 Argmax = args_type("Argmax", "ids logits status")
-Sample = args_type("Sample", "ids logits temperature top_k top_p min_p seeds positions status")
-
+Penalties = args_type("Penalties", "logits history history_length prompt_length repetition presence frequency bias_ids bias")
+Sample = args_type("Sample", "ids logits temperature top_k top_p min_p seeds positions status", [("penalties", C.POINTER(Penalties))])
 Router = args_type("Router", "weights experts logits bias status",
                    [("score", i32), ("renormalise", i32), ("scale", f32), ("groups", i32), ("kept_groups", i32), ("group_sum", i32)])
+Align = args_type("Align", "sorted positions offsets counts block_experts experts", [("block", i64), ("first_expert", i32)])
+Dispatch = args_type("Dispatch", "y x positions")
+Permute = args_type("Permute", "y x sorted end", [("top_k", i64)])
+Combine = args_type("Combine", "y x weights positions addend")
+Route = args_type("Route", "", [("router", C.POINTER(Router)), ("align", C.POINTER(Align)), ("y", C.POINTER(Tensor)), ("x", C.POINTER(Tensor))])
+TopK = args_type("TopK", "values ids logits status")
+Logprobs = args_type("Logprobs", "logprobs tokens top_logprobs top_ids logits status")
+Verify = args_type("Verify", "tokens accepted target_probs draft_probs draft_tokens seeds positions status")
+
 
 class RopeTable(C.Structure):
     _fields_ = [("size", C.c_size_t), ("cos", C.POINTER(f32)), ("sin", C.POINTER(f32)), ("max_position", i64), ("rotary_dim", i32),
@@ -299,6 +308,63 @@ class Operators(unittest.TestCase):
         e = math.exp(-1.0)
         self.close(weights.list(), [2 / (1 + e), 2 * e / (1 + e), 1.0, 1.0])
         self.refused(INVALID, ["moe_router", "group_sum"], "moe_router", Router, weights=weights, experts=experts, logits=logits, groups=1)
+
+    def test_moe_align_dispatch_permute_and_combine(self):
+        LIBRARY.monotile_moe_align_capacity.restype = i64
+        capacity = LIBRARY.monotile_moe_align_capacity(i64(4), i64(3), i64(2))
+        self.assertEqual(capacity, 6)
+        experts = self.array([2, 0, 2, 2], [2, 2], I32)
+        sorted_, positions = self.output(capacity, dtype=I32), self.output(2, 2, dtype=I32)
+        offsets, counts = self.output(4, dtype=I32), self.output(3, dtype=I32)
+        self.ok("moe_align", Align, sorted=sorted_, positions=positions, offsets=offsets, counts=counts, experts=experts, block=2)
+        self.assertEqual(sorted_.list(), [1, 4, 0, 2, 3, 4])
+        self.assertEqual(positions.list(), [2, 0, 3, 4])
+        self.assertEqual(offsets.list(), [0, 2, 2, 6])
+        self.assertEqual(counts.list(), [1, 0, 3])
+        x, y, back = self.array([1.0, 2.0, 3.0, 4.0], [2, 2]), self.output(capacity, 2), self.output(2, 2)
+        self.ok("moe_permute", Permute, y=y, x=x, sorted=sorted_, top_k=2)
+        self.assertEqual(y.list(), [1.0, 2.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0, 0.0, 0.0])
+        self.ok("moe_dispatch", Dispatch, y=y, x=x, positions=positions)
+        self.ok("moe_combine", Combine, y=back, x=y, weights=self.array([0.5, 0.25, 1.0, 2.0], [2, 2]), positions=positions)
+        self.assertEqual(back.list(), [0.75, 1.5, 9.0, 12.0])
+
+    def test_moe_route(self):
+        logits, x = self.array([0.0, 1.0, 3.0, 2.0, 0.0, 0.0], [2, 3]), self.array([1.0, 2.0], [2, 1])
+        weights, experts, positions = self.output(2, 1), self.output(2, 1, dtype=I32), self.output(2, 1, dtype=I32)
+        sorted_, offsets, counts, y = self.output(2, dtype=I32), self.output(4, dtype=I32), self.output(3, dtype=I32), self.output(2, 1)
+        router = Router(size=C.sizeof(Router), weights=C.pointer(weights.tensor), experts=C.pointer(experts.tensor),
+                        logits=C.pointer(logits.tensor), renormalise=1, scale=1.0, groups=1, kept_groups=1, group_sum=1)
+        align = Align(size=C.sizeof(Align), sorted=C.pointer(sorted_.tensor), positions=C.pointer(positions.tensor),
+                      offsets=C.pointer(offsets.tensor), counts=C.pointer(counts.tensor), block=1)
+        self.ok("moe_route", Route, router=C.pointer(router), align=C.pointer(align), y=y, x=x)
+        self.assertEqual(experts.list() + positions.list() + y.list(), [2, 0, 1, 0, 2.0, 1.0])
+
+    def test_top_k_logprobs_and_penalties(self):
+        logits = self.array([1.0, 4.0, 4.0, 2.0], [1, 4])
+        values, ids = self.output(1, 3), self.output(1, 3, dtype=I32)
+        self.ok("top_k", TopK, values=values, ids=ids, logits=logits)
+        self.assertEqual(values.list(), [4.0, 4.0, 2.0])
+        self.assertEqual(ids.list(), [1, 2, 3])
+        scores, tokens = self.output(1, 2), self.array([0, 9], [1, 2], I32)
+        self.ok("logprobs", Logprobs, logprobs=scores, tokens=tokens, logits=logits)
+        self.close(scores.list()[:1], [1.0 - math.log(sum(math.exp(v) for v in (1, 4, 4, 2)))])
+        self.assertEqual(scores.list()[1], -math.inf)
+        history, repetition = self.array([1], [1, 1], I32), self.array([2.0], [1])
+        penalties = Penalties(size=C.sizeof(Penalties), history=C.pointer(history.tensor), repetition=C.pointer(repetition.tensor))
+        ids = self.output(1, dtype=I32)
+        self.ok("sample", Sample, ids=ids, logits=logits, temperature=self.array([0.0], [1]), penalties=C.pointer(penalties))
+        self.assertEqual(ids.list(), [2])
+        self.assertEqual(logits.list(), [1.0, 2.0, 4.0, 2.0])
+        self.ok("apply_penalties", Penalties, logits=logits, history=history, repetition=repetition)
+        self.assertEqual(logits.list(), [1.0, 1.0, 4.0, 2.0])
+
+    def test_speculative_verify(self):
+        target = self.array([0.0, 1.0, 0.0, 0.0, 0.0, 1.0], [1, 2, 3])
+        tokens, accepted = self.output(1, 2, dtype=I32), self.output(1, dtype=I32)
+        self.ok("speculative_verify", Verify, tokens=tokens, accepted=accepted, target_probs=target, draft_tokens=self.array([1], [1, 1], I32))
+        self.assertEqual(tokens.list() + accepted.list(), [1, 2, 1])
+        self.ok("speculative_verify", Verify, tokens=tokens, accepted=accepted, target_probs=target, draft_tokens=self.array([0], [1, 1], I32))
+        self.assertEqual(tokens.list() + accepted.list(), [1, -1, 0])
 
     def test_refused_calls_name_operator_and_argument(self):
         x, gamma, y = self.uniform(2, 4), self.uniform(5), self.output(2, 4)

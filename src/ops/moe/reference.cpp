@@ -100,7 +100,87 @@ void router_reference_run(const RouterArgs& args) {
   }
 }
 
+void align_reference_run(const AlignArgs& args) {
+  const int64_t experts = args.counts.dim(0), pairs = args.experts.size(), capacity = args.sorted.dim(0);
+  std::vector<std::vector<int64_t>> shares(static_cast<size_t>(experts));
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const int64_t expert = reference::get_index(args.experts, pair) - args.first_expert;
+    reference::set(args.positions, pair, -1.0);
+    if (expert >= 0 && expert < experts) shares[static_cast<size_t>(expert)].push_back(pair);
+  }
+  for (int64_t i = 0; i < capacity; ++i) reference::set(args.sorted, i, static_cast<double>(pairs));
+  for (int64_t b = 0; args.block_experts.defined() && b < capacity / args.block; ++b)
+    reference::set(args.block_experts, b, -1.0);
+  int64_t at = 0;
+  for (int64_t e = 0; e < experts; ++e) {
+    const auto& share = shares[static_cast<size_t>(e)];
+    reference::set(args.offsets, e, static_cast<double>(at));
+    reference::set(args.counts, e, static_cast<double>(share.size()));
+    for (size_t i = 0; i < share.size(); ++i) {
+      reference::set(args.sorted, at + static_cast<int64_t>(i), static_cast<double>(share[i]));
+      reference::set(args.positions, share[i], static_cast<double>(at + static_cast<int64_t>(i)));
+    }
+    for (size_t i = 0; i < share.size(); i += static_cast<size_t>(args.block)) {
+      if (args.block_experts.defined()) reference::set(args.block_experts, at / args.block, static_cast<double>(e));
+      at += args.block;
+    }
+  }
+  reference::set(args.offsets, experts, static_cast<double>(at));
+}
+
+void dispatch_reference_run(const DispatchArgs& args) {
+  const int64_t k = args.positions.dim(1);
+  for (int64_t pair = 0; pair < args.positions.size(); ++pair) {
+    const int64_t at = reference::get_index(args.positions, pair);
+    for (int64_t c = 0; at >= 0 && c < args.x.dim(1); ++c)
+      reference::set(args.y, at * args.y.step(0) + c, reference::get(args.x, pair / k * args.x.step(0) + c));
+  }
+}
+
+void permute_reference_run(const PermuteArgs& args) {
+  const int64_t end = args.end.defined() ? reference::get_index(args.end, 0) : args.sorted.dim(0);
+  for (int64_t i = 0; i < end; ++i) {
+    const int64_t token = reference::get_index(args.sorted, i * args.sorted.step(0)) / args.top_k;
+    for (int64_t c = 0; c < args.x.dim(1); ++c) {
+      const bool real = token < args.x.dim(0);
+      reference::set(args.y, i * args.y.step(0) + c, real ? reference::get(args.x, token * args.x.step(0) + c) : 0.0);
+    }
+  }
+}
+
+void combine_reference_run(const CombineArgs& args) {
+  const int64_t k = args.positions.dim(1);
+  for (int64_t t = 0; t < args.y.dim(0); ++t) {
+    for (int64_t c = 0; c < args.y.dim(1); ++c) {
+      double sum = args.addend.defined() ? reference::get(args.addend, t * args.addend.step(0) + c) : 0.0;
+      for (int64_t j = 0; j < k; ++j) {
+        const int64_t at = reference::get_index(args.positions, t * k + j);
+        if (at >= 0) sum += reference::get(args.weights, t * k + j) * reference::get(args.x, at * args.x.step(0) + c);
+      }
+      reference::set(args.y, t * args.y.step(0) + c, sum);
+    }
+  }
+}
+
+void route_reference_run(const RouteArgs& args) {
+  router_reference_run(args.router);
+  align_reference_run(align_part(args));
+  if (args.x.defined()) dispatch_reference_run(dispatch_part(args));
+}
+
 constinit const Implementation<RouterArgs> router_reference =
     reference::implementation<RouterArgs, router_reference_run>("router_reference");
+
+constinit const Implementation<AlignArgs> align_reference =
+    reference::implementation<AlignArgs, align_reference_run>("align_reference");
+constinit const Implementation<DispatchArgs> dispatch_reference =
+    reference::implementation<DispatchArgs, dispatch_reference_run>("dispatch_reference");
+constinit const Implementation<PermuteArgs> permute_reference =
+    reference::implementation<PermuteArgs, permute_reference_run>("permute_reference");
+constinit const Implementation<CombineArgs> combine_reference =
+    reference::implementation<CombineArgs, combine_reference_run>("combine_reference");
+
+constinit const Implementation<RouteArgs> route_reference =
+    reference::implementation<RouteArgs, route_reference_run>("route_reference");
 
 }  // namespace monotile::ops

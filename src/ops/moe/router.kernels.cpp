@@ -20,6 +20,7 @@ void register_layouts() {
   register_layout<X, kExperts128>();
   if constexpr (lang::kHasLanes) {
     register_layout<X, kExperts256>();
+    register_layout<X, kExperts512>();
     register_layout<X, kExpertsBlock>();
   }
 }

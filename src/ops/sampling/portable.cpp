@@ -2,6 +2,7 @@
 
 #include "monotile/kernels/sampling/params.hpp"
 #include "ops/row_tiles.hpp"
+#include "ops/sampling/row_scan.hpp"
 #include "ops/sampling/sampling.hpp"
 
 namespace monotile::ops {
@@ -10,7 +11,7 @@ namespace {
 /// Sampling holds more in registers.
 template <class Args>
 RowTile tile_of(const Args& a, const DeviceInfo& device) {
-  return pick_block_tile(a.logits.dim(1), device, std::is_same_v<Args, SampleArgs> ? 512 : 1024);
+  return pick_block_tile(a.logits.dim(1), device, std::is_same_v<Args, ArgmaxArgs> ? 1024 : 512);
 }
 
 template <class Args>
@@ -43,9 +44,13 @@ void launch_rows(const Plan<Args>& plan, Stream& stream, const Args& a, Params& 
   p.rows = a.logits.dim(0);
   p.cols = a.logits.dim(1);
   const int threads = static_cast<int>(plan.config[0]);
-  const Grid grid{p.rows, threads, std::is_same_v<Args, SampleArgs> && threads > 1 ? lang::gather_bytes(threads) : 0,
-                  cpu_grain(p.cols * 4)};
+  const Grid grid{p.rows, threads, 0, cpu_grain(p.cols * 4)};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+}
+
+/// Bytes of scratch for the list of a row's candidates.
+uint64_t list_bytes(int64_t cols, int threads) {
+  return threads <= 1 ? 0 : cols > RowScan::kChunk ? RowScan::kListBytes : lang::gather_bytes(threads);
 }
 
 template <class X>
@@ -54,20 +59,286 @@ void launch(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a) {
   launch_rows(plan, stream, a, p);
 }
 
+template <class T>
+T* rows_from(const TensorView& view, int64_t first) {
+  return view.defined() ? view.as<T>() + first : nullptr;
+}
+
 template <class X>
-void launch(const Plan<SampleArgs>& plan, Stream& stream, const SampleArgs& a) {
-  kernels::SampleParams<X> p{};
-  p.temperature = a.temperature.as<const float>();
-  p.top_p = a.top_p.as<const float>();
-  p.min_p = a.min_p.as<const float>();
-  p.top_k = a.top_k.as<const int32_t>();
-  p.seeds = a.seeds.as<const int64_t>();
-  p.positions = a.positions.as<const int64_t>();
-  launch_rows(plan, stream, a, p);
+lang::view<const X> logits_from(const TensorView& logits, int64_t first) {
+  lang::view<const X> v = row_view<const X>(logits);
+  v.data += first * v.outer_stride;
+  return v;
+}
+
+/// f(first row, rows) for each slice of rows that share the workspace.
+template <class F>
+void each_slice(const RowScan& scan, int64_t rows, F f) {
+  const int64_t slice = scan.chunks == 0 ? rows : scan.slice;
+  for (int64_t first = 0; first < rows; first += slice) f(first, std::min(slice, rows - first));
+}
+
+int64_t kernel_number(const char* name, DType dtype, uint32_t layout, const DeviceInfo& device) {
+  return reinterpret_cast<int64_t>(find_kernel(name, target_of(device), variant_of(dtype, layout)));
+}
+template <class Params>
+void queue(int64_t kernel, Stream& stream, const Grid& grid, const Params& p) {
+  reinterpret_cast<KernelFn<Params>>(kernel)(stream, grid, p);
+}
+
+// ---- Top-k and log-probabilities ----
+
+template <class Args>
+struct TopKShape;
+template <>
+struct TopKShape<TopKArgs> {
+  static int64_t k(const TopKArgs& a) { return a.ids.dim(1); }
+  static bool empty(const TopKArgs& a) { return a.ids.size() == 0; }
+  template <class X>
+  static void fill(kernels::TopKParams<X>& p, const TopKArgs& a, int64_t first) {
+    p.values = a.values.as<float>() + first * p.k;
+    p.ids = a.ids.as<int32_t>() + first * p.k;
+  }
+};
+template <>
+struct TopKShape<LogprobsArgs> {
+  static int64_t k(const LogprobsArgs& a) { return a.top_ids.defined() ? a.top_ids.dim(1) : 0; }
+  static bool empty(const LogprobsArgs& a) { return a.logits.dim(0) == 0; }
+  template <class X>
+  static void fill(kernels::TopKParams<X>& p, const LogprobsArgs& a, int64_t first) {
+    p.log = true;
+    if (p.k > 0) {
+      p.values = a.top_logprobs.as<float>() + first * p.k;
+      p.ids = a.top_ids.as<int32_t>() + first * p.k;
+    }
+    if (a.tokens.defined()) {
+      p.given = static_cast<int32_t>(a.tokens.dim(1));
+      p.given_ids = a.tokens.as<const int32_t>() + first * p.given;
+      p.given_values = a.logprobs.as<float>() + first * p.given;
+    }
+  }
+};
+
+template <class Args>
+int64_t top_k_kernel(const Args& a, const DeviceInfo& device) {
+  return kernel_number("top_k", a.logits.dtype, tile_of(a, device).layout, device);
 }
 
 template <class Args>
-void run(const Plan<Args>& plan, Stream& stream, const Args& a, void*) {
+const char* top_k_supports(const Args& a, const DeviceInfo& device) {
+  return top_k_kernel(a, device) == 0 ? "not built for this target" : nullptr;
+}
+
+template <class Args>
+void plan_top_k(const Args& a, const DeviceInfo& device, Plan<Args>& plan) {
+  const RowScan scan = pick_row_scan(a.logits.dim(0), a.logits.dim(1), TopKShape<Args>::k(a), device);
+  plan.config = {tile_of(a, device).threads, scan.chunks,
+                 scan.capacity_log2,         scan.slice,
+                 top_k_kernel(a, device),    kernel_number("row_scan", a.logits.dtype, kBlock4, device)};
+  plan.workspace_bytes = scan.workspace_bytes();
+}
+
+template <class X, class Args>
+void launch_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* workspace) {
+  const RowScan scan{plan.config[1], plan.config[2], plan.config[3]};
+  const int threads = static_cast<int>(plan.config[0]);
+  kernels::TopKParams<X> p{};
+  p.cols = a.logits.dim(1);
+  p.k = static_cast<int32_t>(TopKShape<Args>::k(a));
+  p.list_bytes = list_bytes(p.cols, threads);
+  p.facts = scan.facts(workspace);
+  const size_t scratch = p.list_bytes + static_cast<size_t>(p.k) * 8;
+  each_slice(scan, a.logits.dim(0), [&](int64_t first, int64_t rows) {
+    p.rows = rows;
+    p.logits = logits_from<X>(a.logits, first);
+    p.status = rows_from<int32_t>(a.status, first);
+    TopKShape<Args>::fill(p, a, first);
+    if (scan.chunks != 0) {
+      kernels::ScanParams<X> s{};
+      s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols, s.wanted = p.k;
+      s.mass_factor = p.log ? 1.44269504f : 0.0f;
+      queue(plan.config[5], stream, Grid{rows * scan.chunks, RowScan::kThreads, 0, 1}, s);
+    }
+    queue(plan.config[4], stream, Grid{rows, threads, scratch, cpu_grain(p.cols * 4)}, p);
+  });
+}
+
+template <class Args>
+void run_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* workspace) {
+  if (TopKShape<Args>::empty(a)) return;
+  switch (a.logits.dtype) {
+    case DType::f32: return launch_top_k<float>(plan, stream, a, workspace);
+    case DType::f16: return launch_top_k<half_t>(plan, stream, a, workspace);
+    default: return launch_top_k<bfloat16_t>(plan, stream, a, workspace);
+  }
+}
+
+// ---- Penalties ----
+
+constexpr int64_t kWindow = 8192;  // columns whose counts a program holds
+
+int64_t penalty_kernel(DType dtype, const DeviceInfo& device) {
+  return kernel_number("apply_penalties", dtype, 0, device);
+}
+
+template <class X>
+void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, const DeviceInfo& device) {
+  kernels::PenaltyParams<X> p{};
+  p.logits = row_view<X>(a.logits);
+  p.rows = a.logits.dim(0);
+  p.cols = a.logits.dim(1);
+  if (a.history.defined() && a.history.dim(1) > 0) {
+    p.history = a.history.as<const int32_t>();
+    p.history_cols = a.history.dim(1);
+    p.history_stride = a.history.step(0);
+  }
+  p.history_length = a.history_length.as<const int32_t>();
+  p.prompt_length = a.prompt_length.as<const int32_t>();
+  p.repetition = a.repetition.as<const float>();
+  p.presence = a.presence.as<const float>();
+  p.frequency = a.frequency.as<const float>();
+  if (a.bias_ids.defined()) {
+    p.bias_ids = a.bias_ids.as<const int32_t>();
+    p.bias = a.bias.as<const float>();
+    p.bias_cols = a.bias_ids.dim(1);
+  }
+  p.window = std::min(kWindow, p.cols);
+  const int64_t windows = (p.cols + p.window - 1) / p.window;
+  const bool lanes = device.device.kind != DeviceKind::cpu;
+  p.parts = lanes ? windows : 1;
+  p.windows = lanes ? 1 : windows;
+  queue(kernel, stream, Grid{p.rows * p.parts, 256, static_cast<size_t>(p.window) * 8, 1}, p);
+}
+
+void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, const DeviceInfo& device) {
+  switch (a.logits.dtype) {
+    case DType::f32: return queue_penalties<float>(kernel, stream, a, device);
+    case DType::f16: return queue_penalties<half_t>(kernel, stream, a, device);
+    default: return queue_penalties<bfloat16_t>(kernel, stream, a, device);
+  }
+}
+
+const char* penalties_support(const PenaltiesArgs& a, const DeviceInfo& device) {
+  return penalty_kernel(a.logits.dtype, device) == 0 ? "not built for this target" : nullptr;
+}
+void plan_penalties(const PenaltiesArgs& a, const DeviceInfo& device, Plan<PenaltiesArgs>& plan) {
+  plan.config = {penalty_kernel(a.logits.dtype, device)};
+}
+void run_penalties(const Plan<PenaltiesArgs>& plan, Stream& stream, const PenaltiesArgs& a, void*) {
+  if (a.logits.size() == 0) return;
+  queue_penalties(plan.config[0], stream, a, *plan.device);
+}
+
+// ---- Sampling ----
+
+constexpr int64_t kMostWanted = 512;  // candidates that the chunks of a long row list at most
+
+void plan_sample(const SampleArgs& a, const DeviceInfo& device, Plan<SampleArgs>& plan) {
+  const RowScan scan = pick_row_scan(a.logits.dim(0), a.logits.dim(1), kMostWanted, device);
+  plan.config = {tile_of(a, device).threads,
+                 scan.chunks,
+                 scan.capacity_log2,
+                 scan.slice,
+                 kernel_number("sample", a.logits.dtype, tile_of(a, device).layout, device),
+                 kernel_number("row_scan", a.logits.dtype, kBlock4, device),
+                 kernel_number("sample_chunk", a.logits.dtype, kBlock4, device),
+                 penalty_kernel(a.logits.dtype, device)};
+  plan.workspace_bytes = scan.workspace_bytes();
+}
+
+template <class X>
+void launch_sample(const Plan<SampleArgs>& plan, Stream& stream, const SampleArgs& a, void* workspace) {
+  const RowScan scan{plan.config[1], plan.config[2], plan.config[3]};
+  const int threads = static_cast<int>(plan.config[0]);
+  kernels::SampleParams<X> p{};
+  p.cols = a.logits.dim(1);
+  p.list_bytes = list_bytes(p.cols, threads);
+  p.facts = scan.facts(workspace);
+  p.most_wanted = static_cast<int32_t>(kMostWanted);
+  each_slice(scan, a.logits.dim(0), [&](int64_t first, int64_t rows) {
+    p.rows = rows;
+    p.logits = logits_from<X>(a.logits, first);
+    p.ids = rows_from<int32_t>(a.ids, first);
+    p.status = rows_from<int32_t>(a.status, first);
+    p.temperature = rows_from<const float>(a.temperature, first);
+    p.top_p = rows_from<const float>(a.top_p, first);
+    p.min_p = rows_from<const float>(a.min_p, first);
+    p.top_k = rows_from<const int32_t>(a.top_k, first);
+    p.seeds = rows_from<const int64_t>(a.seeds, first);
+    p.positions = rows_from<const int64_t>(a.positions, first);
+    if (scan.chunks != 0) {
+      kernels::ScanParams<X> s{};
+      s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols;
+      s.wanted = p.most_wanted, s.sampling = true;
+      s.temperature = p.temperature, s.top_p = p.top_p, s.min_p = p.min_p, s.top_k = p.top_k;
+      const Grid chunks{rows * scan.chunks, RowScan::kThreads, 0, 1};
+      queue(plan.config[5], stream, chunks, s);
+      queue(plan.config[6], stream, chunks, p);
+    }
+    queue(plan.config[4], stream, Grid{rows, threads, p.list_bytes, cpu_grain(p.cols * 4)}, p);
+  });
+}
+
+void run_sample(const Plan<SampleArgs>& plan, Stream& stream, const SampleArgs& a, void* workspace) {
+  if (a.ids.size() == 0) return;
+  if (a.penalties.any()) {
+    PenaltiesArgs penalties = a.penalties;
+    penalties.logits = a.logits;
+    queue_penalties(plan.config[7], stream, penalties, *plan.device);
+  }
+  switch (a.logits.dtype) {
+    case DType::f32: return launch_sample<float>(plan, stream, a, workspace);
+    case DType::f16: return launch_sample<half_t>(plan, stream, a, workspace);
+    default: return launch_sample<bfloat16_t>(plan, stream, a, workspace);
+  }
+}
+
+// ---- Speculative verification ----
+
+constexpr uint32_t kVerifyDrafts = 0, kVerifyDraw = 1, kVerifyFinish = 2;
+
+int64_t verify_kernel(uint32_t step, const DeviceInfo& device) {
+  return reinterpret_cast<int64_t>(find_kernel("speculative_verify", target_of(device), step));
+}
+const char* verify_supports(const VerifyArgs&, const DeviceInfo& device) {
+  return verify_kernel(kVerifyDraw, device) == 0 ? "not built for this target" : nullptr;
+}
+void plan_verify(const VerifyArgs& a, const DeviceInfo& device, Plan<VerifyArgs>& plan) {
+  const int64_t cols = a.target_probs.dim(2), batch = a.target_probs.dim(0);
+  // Draws do not depend on how a row is cut.
+  const bool lanes = device.device.kind != DeviceKind::cpu;
+  const int threads = lanes ? static_cast<int>(std::min<int64_t>(256, whole_waves((cols + 7) / 8, 1, device))) : 1;
+  const int64_t chunks = lanes ? (cols + threads * 8 - 1) / (threads * 8) : 1;
+  plan.config = {threads, chunks, verify_kernel(kVerifyDrafts, device), verify_kernel(kVerifyDraw, device),
+                 verify_kernel(kVerifyFinish, device)};
+  plan.workspace_bytes = static_cast<size_t>(batch * 4 + batch * chunks * 8);
+}
+void run_verify(const Plan<VerifyArgs>& plan, Stream& stream, const VerifyArgs& a, void* workspace) {
+  if (a.accepted.size() == 0) return;
+  kernels::VerifyParams p{};
+  p.target = row_view<const float>(a.target_probs);
+  if (a.draft_probs.defined() && a.draft_probs.size() != 0) p.draft = row_view<const float>(a.draft_probs);
+  p.draft_tokens = a.draft_tokens.as<const int32_t>();
+  p.seeds = a.seeds.as<const int64_t>();
+  p.positions = a.positions.as<const int64_t>();
+  p.tokens = a.tokens.as<int32_t>();
+  p.accepted = a.accepted.as<int32_t>();
+  p.status = a.status.as<int32_t>();
+  p.batch = a.target_probs.dim(0);
+  p.cols = a.target_probs.dim(2);
+  p.chunks = plan.config[1];
+  p.drafts = static_cast<int32_t>(a.draft_tokens.dim(1));
+  p.no_valid_token = row_no_valid_token;
+  p.rejected = static_cast<int32_t*>(workspace);
+  p.scores = reinterpret_cast<float*>(p.rejected + p.batch);
+  p.winners = reinterpret_cast<int32_t*>(p.scores + p.batch * p.chunks);
+  const bool lanes = plan.config[0] > 1;
+  queue(plan.config[2], stream, Grid{1, lanes ? 256 : 1, 0, 1}, p);
+  queue(plan.config[3], stream, Grid{p.batch * p.chunks, static_cast<int>(plan.config[0]), 0, 1}, p);
+  queue(plan.config[4], stream, Grid{1, lanes ? 256 : 1, 0, 1}, p);
+}
+
+void run_argmax(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a, void*) {
   if (a.ids.size() == 0) return;
   switch (a.logits.dtype) {
     case DType::f32: return launch<float>(plan, stream, a);
@@ -76,13 +347,20 @@ void run(const Plan<Args>& plan, Stream& stream, const Args& a, void*) {
   }
 }
 
-template <class Args>
-constexpr Implementation<Args> portable{"portable", Tier::portable,  supports<Args>,
-                                        cost<Args>, make_plan<Args>, run<Args>};
-
 }  // namespace
 
-const Implementation<ArgmaxArgs> argmax_portable = portable<ArgmaxArgs>;
-const Implementation<SampleArgs> sample_portable = portable<SampleArgs>;
+const Implementation<ArgmaxArgs> argmax_portable = {"portable",       Tier::portable,        supports<ArgmaxArgs>,
+                                                    cost<ArgmaxArgs>, make_plan<ArgmaxArgs>, run_argmax};
+const Implementation<SampleArgs> sample_portable = {"portable",       Tier::portable, supports<SampleArgs>,
+                                                    cost<SampleArgs>, plan_sample,    run_sample};
+const Implementation<TopKArgs> top_k_portable = {"portable",     Tier::portable,       top_k_supports<TopKArgs>,
+                                                 cost<TopKArgs>, plan_top_k<TopKArgs>, run_top_k<TopKArgs>};
+const Implementation<LogprobsArgs> logprobs_portable = {
+    "portable",         Tier::portable,           top_k_supports<LogprobsArgs>,
+    cost<LogprobsArgs>, plan_top_k<LogprobsArgs>, run_top_k<LogprobsArgs>};
+const Implementation<PenaltiesArgs> penalties_portable = {"portable",          Tier::portable, penalties_support,
+                                                          cost<PenaltiesArgs>, plan_penalties, run_penalties};
+const Implementation<VerifyArgs> verify_portable = {"portable",       Tier::portable, verify_supports,
+                                                    cost<VerifyArgs>, plan_verify,    run_verify};
 
 }  // namespace monotile::ops

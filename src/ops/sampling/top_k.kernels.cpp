@@ -1,0 +1,34 @@
+// Top-k, compiled once per target.
+
+#include "monotile/kernels/sampling/top_k.hpp"
+#include "ops/register_kernel.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+using namespace monotile::ops;  // NOLINT
+
+namespace {
+
+template <class X, uint32_t Layout>
+void register_layout() {
+  register_bounded<kernels::TopK<X, row_layout<Layout>>, 512, 512>("top_k", variant_of(dtype_of<X>, Layout));
+}
+
+template <class X>
+void register_layouts() {
+  register_layout<X, kBlock1>();
+  if constexpr (lang::kHasLanes) {
+    register_layout<X, kBlock2>();
+    register_layout<X, kWide>();
+  }
+}
+
+}  // namespace
+
+void register_kernels_top_k() {
+  register_layouts<float>();
+  register_layouts<half_t>();
+  register_layouts<bfloat16_t>();
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
