@@ -312,7 +312,9 @@ TEST_P(MoeTest, DispatchPermuteAndCombine) {
         for (int64_t i = 0; i < places; ++i) {  // dispatched rows and gathered rows agree; padding stays poisoned in y
           const bool real = a.sorted.get(i) < kTokens * kTop;
           EXPECT_EQ(std::isnan(y.get(i * cols)), !real);
-          if (real) EXPECT_EQ(y.get(i * cols), gathered.get(i * cols));
+          if (real) {
+            EXPECT_EQ(y.get(i * cols), gathered.get(i * cols));
+          }
         }
         // Back, with the poisoned padding in place.
         TestTensor weights = TestTensor::random(DType::f32, {kTokens, kTop}, seed + 1, {}, 0, 1),

@@ -491,8 +491,9 @@ TEST_P(SamplingTest, Logprobs) {
             [&](const At& at) {
               ops::LogprobsArgs a;
               a.logits = at(logits), a.status = at(status);
-              if (n > 0) a.tokens = at(tokens), a.logprobs = at(scores);
-              if (k > 0 || n == 0) a.top_ids = at(top_ids), a.top_logprobs = at(top);
+              const TensorView given = at(tokens), given_out = at(scores), ids = at(top_ids), ids_out = at(top);
+              if (n > 0) a.tokens = given, a.logprobs = given_out;
+              if (k > 0 || n == 0) a.top_ids = ids, a.top_logprobs = ids_out;
               return a;
             },
             kPortable);
