@@ -19,25 +19,25 @@ struct TopK {
     const auto clean = [](auto v) { return select(is_nan(v), -kInfinity, v); };
     auto x = hold(ctx, place, [&](const auto& at) { return map(clean, load(ctx, p.logits, at)); });
     auto tokens = shortlist_of(ctx, x, 0, p.list_bytes);
+    bool scanned = p.facts.chunks > 0;
     float largest = 0.0f;
-    if (p.facts.chunks > 0) {
+    if (scanned) {
       const indexed top = largest_of_chunks(ctx, p.facts, row);
       largest = top.value;
-      if (p.status != nullptr) store_row_value(ctx, p.status, place, top.index < 0 ? ops::row_has_nan : ops::row_ok);
-      if (top.index >= 0) list_chunks(ctx, tokens, p.facts, row);
-    } else {
-      largest = uniform(fold_at<Max>(ctx, x, [](auto, auto v) { return v; }));
-      if (p.status != nullptr) {
-        auto raw = hold(ctx, place, [&](const auto& at) { return load(ctx, p.logits, at); });
-        const float nan = uniform(fold_at<Max>(ctx, raw, [](auto, auto v) { return select(is_nan(v), 1.0f, 0.0f); }));
-        store_row_value(ctx, p.status, place, nan > 0.0f ? ops::row_has_nan : ops::row_ok);
-      }
+      scanned = top.index >= 0;  // chunks with a NaN are of no use
+      if (p.status != nullptr) store_row_value(ctx, p.status, place, scanned ? ops::row_ok : ops::row_has_nan);
+      if (scanned) list_chunks(ctx, tokens, p.facts, row);
+    } else if (p.status != nullptr) {
+      auto raw = hold(ctx, place, [&](const auto& at) { return load(ctx, p.logits, at); });
+      const float nan = uniform(fold_at<Max>(ctx, raw, [](auto, auto v) { return select(is_nan(v), 1.0f, 0.0f); }));
+      store_row_value(ctx, p.status, place, nan > 0.0f ? ops::row_has_nan : ops::row_ok);
     }
+    if (!scanned) largest = uniform(fold_at<Max>(ctx, x, [](auto, auto v) { return v; }));
     float log_sum = 0.0f;
     if (p.log) {
       constexpr float kLog2e = 1.44269504f;
       float total = 0.0f;
-      if (p.facts.chunks > 0) {
+      if (scanned) {
         total = total_of_chunks(ctx, p.facts, row, largest, kLog2e);
       } else {
         total = uniform(fold_at<Sum>(ctx, x, [=](auto, auto v) { return weight_of(v, largest, kLog2e); }));
