@@ -12,7 +12,7 @@ namespace {
 template <class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
-  register_bounded<kernels::GatedActivation<X, L>, 256, L::exact ? 1536 : 1024>("gated_activation",
+  register_bounded<kernels::GatedActivation<X, L>, 256, L::exact ? 1280 : 1024>("gated_activation",
                                                                                 variant_of(dtype_of<X>, Layout));
 }
 

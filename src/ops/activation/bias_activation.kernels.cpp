@@ -11,7 +11,7 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::BiasActivation<X, row_layout<Layout>>, 256, 1536>("bias_activation",
+  register_bounded<kernels::BiasActivation<X, row_layout<Layout>>, 256, 1024>("bias_activation",
                                                                               variant_of(dtype_of<X>, Layout));
 }
 
