@@ -1,6 +1,7 @@
 // The words for items, lists, counting and sorting, compiled once per target: each against plain loops.
 
 #include "monotile/lang/items.hpp"
+#include "monotile/lang/take.hpp"
 
 #include <gtest/gtest.h>
 
@@ -192,6 +193,65 @@ MT_ITEM_TEST(GroupMaxima) {
     for (int32_t g = 0; g * 8 < n; ++g) {
       ASSERT_EQ(d.values[static_cast<size_t>(g)], *std::max_element(d.x.begin() + g * 8, d.x.begin() + std::min(n, g * 8 + 8)));
     }
+  }
+}
+
+struct TakeParams {
+  view<const float> x;
+  float* values;
+  int32_t* columns;
+  int64_t rows, cols;
+  int32_t k;
+};
+template <class L>
+struct TakeKernel {
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const TakeParams& p) {
+    const auto at = rows_of<L>(ctx, p.rows, p.cols);
+    const int32_t cols = static_cast<int32_t>(p.cols);
+    auto left = zeros(ctx, at);
+    assign(ctx, at, left, map_at(at, [=](auto c, auto v) { return select(c < cols, v, -kInfinity); }, load(ctx, p.x, at)));
+    const auto ranks = rows_of<typename ranks_beside<L>::type>(ctx, p.rows, p.k);
+    auto values = zeros(ctx, ranks), columns = zeros(ctx, ranks);
+    for (int32_t j = 0; j < p.k; ++j) {
+      const auto best = take_largest(ctx, at, left);
+      const auto value = map([](auto b) { return b.value; }, best), column = map([](auto b) { return static_cast<float>(b.index); }, best);
+      assign(ctx, ranks, values, map_at(ranks, [=](auto c, auto old, auto v) { return select(c == j, v, old); }, values, value));
+      assign(ctx, ranks, columns, map_at(ranks, [=](auto c, auto old, auto v) { return select(c == j, v, old); }, columns, column));
+    }
+    store_indices(ctx, p.columns, ranks, columns);
+    store_values(ctx, p.values, p.k + 1, ranks, map_at(ranks, [](auto c, auto v) { return v + float_of(c); }, values));
+  }
+};
+template <class L>
+void check_take(int64_t cols, int32_t k) {
+  constexpr int64_t kRows = 13;
+  Data d(static_cast<int32_t>(kRows * cols), 1, static_cast<uint32_t>(cols + k));
+  for (float& v : d.x) v = std::floor(v / 20.0f);  // ties
+  std::vector<float> values(static_cast<size_t>(kRows * (k + 1)), NAN);
+  std::vector<int32_t> columns(static_cast<size_t>(kRows * k), -9);
+  const TakeParams p{{d.x.data(), cols, 0, cols, 1, false}, values.data(), columns.data(), kRows, cols, k};
+  Stream stream{Device{}};
+  constexpr int kLanesPerRow = L::lanes_per_row == 0 ? 128 : L::lanes_per_row;
+  const int64_t per_program = !kHasLanes || L::lanes_per_row == 0 ? 1 : 128 / kLanesPerRow;
+  launch<TakeKernel<L>>(stream, Grid{(kRows + per_program - 1) / per_program, 128, 64}, p);
+  for (int64_t r = 0; r < kRows; ++r) {
+    std::vector<std::pair<float, int32_t>> wanted;
+    for (int64_t c = 0; c < cols; ++c) wanted.emplace_back(-d.x[static_cast<size_t>(r * cols + c)], static_cast<int32_t>(c));
+    std::sort(wanted.begin(), wanted.end());
+    for (int32_t j = 0; j < k; ++j) {
+      ASSERT_EQ(columns[static_cast<size_t>(r * k + j)], wanted[static_cast<size_t>(j)].second) << "row " << r << " rank " << j << " of " << cols;
+      ASSERT_EQ(values[static_cast<size_t>(r * (k + 1) + j)], -wanted[static_cast<size_t>(j)].first + static_cast<float>(j));
+    }
+    ASSERT_TRUE(std::isnan(values[static_cast<size_t>(r * (k + 1) + k)])) << "padding written";
+  }
+}
+MT_ITEM_TEST(TakingTheLargest) {
+  for (const int32_t k : {1, 5, 16}) {
+    for (const int64_t cols : {16, 60, 128}) check_take<blocked<8, 1, 16>>(cols, k);
+    for (const int64_t cols : {17, 200, 256}) check_take<blocked<8, 1, 32>>(cols, k);
+    for (const int64_t cols : {200, 300, 512}) check_take<blocked<8, 2, 32>>(cols, k);
+    for (const int64_t cols : {40, 700, 1024}) check_take<blocked<8, 1, 0>>(cols, k);
   }
 }
 
