@@ -12,7 +12,9 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::Router<X, router_layout<Layout>>, 256, 1024>("moe_router", variant_of(dtype_of<X>, Layout));
+  constexpr int kResident = Layout == kExperts512 ? 512 : 1024;  // twice the experts a lane: twice the registers
+  register_bounded<kernels::Router<X, router_layout<Layout>>, 256, kResident>("moe_router",
+                                                                              variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>
