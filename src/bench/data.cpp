@@ -115,7 +115,7 @@ std::string Data::unwritten() const {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     if (entry.role != Role::output) continue;
-    const size_t size = static_cast<size_t>(dtype_info(entry.tensor.view().dtype).block_bytes),
+    const size_t size = static_cast<size_t>(std::max(1, dtype_info(entry.tensor.view().dtype).block_bytes)),
                  count = entry.tensor.bytes() / size;
     const void* const data = entry.tensor.view().data;
     const size_t left = size == 2   ? poisoned<uint16_t>(data, count)

@@ -36,7 +36,6 @@ class Run {
     report_.environment["regime"] = options_.gaps ? "with gaps" : "sustained";
     report_.ceilings = measure_ceilings(stream_, *timeline_, options_.shapes == "quick");
     if (!options_.spec_file.empty()) report_.ceilings.spec = read_spec(options_.spec_file);
-    report_.notes = absent_baselines(info_);
     const double load = report_.environment.value("load_average", 0.0);
     if (host() && load > 0.5 * cpu_threads()) {
       report_.notes.push_back(
@@ -53,7 +52,10 @@ class Run {
     if (names.empty())
       throw Error(ErrorCode::not_found,
                   fmt::format("--op: no operator matches \"{}\"", fmt::join(options_.patterns, ",")));
-    measure_products(names);
+    if (has_products(names)) {
+      for (const std::string& line : absent_baselines(info_)) report_.notes.push_back(line);
+      measure_products();
+    }
     for (const auto& [item, dtype] : options_.work) measure(item, dtype);
     const std::vector<WorkItem> work =
         options_.work.empty() ? work_for(options_.shapes, names, host()) : std::vector<WorkItem>{};
@@ -94,12 +96,13 @@ class Run {
 
   size_t memory_budget() const { return host() ? size_t{1} << 30 : info_.memory_bytes / 4; }
 
+  static bool has_products(const std::vector<std::string>& names) {
+    return std::any_of(names.begin(), names.end(),
+                       [](const std::string& n) { return n.rfind("gemm", 0) == 0 || n.rfind("attention", 0) == 0; });
+  }
+
   /// The measured peak of products: the best of everything that can do a large square one.
-  void measure_products(const std::vector<std::string>& names) {
-    const bool needed = std::any_of(names.begin(), names.end(), [](const std::string& n) {
-      return n.rfind("gemm", 0) == 0 || n.rfind("attention", 0) == 0;
-    });
-    if (!needed) return;
+  void measure_products() {
     const int64_t size = host() ? 768 : 8192;
     Method method = method_;
     method.cache = Cache::hot;
