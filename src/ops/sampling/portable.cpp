@@ -8,10 +8,13 @@
 namespace monotile::ops {
 namespace {
 
-/// Sampling holds more in registers.
+/// Searches hold more in registers, and meet whole long rows on lanes only where the lists of a scan do not suffice.
 template <class Args>
 RowTile tile_of(const Args& a, const DeviceInfo& device) {
-  return pick_block_tile(a.logits.dim(1), device, std::is_same_v<Args, ArgmaxArgs> ? 1024 : 512);
+  if constexpr (std::is_same_v<Args, ArgmaxArgs>) return pick_block_tile(a.logits.dim(1), device, 1024);
+  RowTile tile = pick_block_tile(a.logits.dim(1), device, 512);
+  if (tile.layout == kWide) tile.layout = kStream;
+  return tile;
 }
 
 template <class Args>

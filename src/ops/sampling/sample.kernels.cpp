@@ -19,7 +19,7 @@ void register_layouts() {
   register_layout<X, kBlock1>();
   if constexpr (lang::kHasLanes) {
     register_layout<X, kBlock2>();
-    register_layout<X, kWide>();
+    register_layout<X, kStream>();
   }
 }
 
