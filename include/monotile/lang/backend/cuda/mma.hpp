@@ -27,8 +27,12 @@ struct copy_queue {
                  "r"(bytes)
                  : "memory");
   }
-  /// 16 bytes from registers, at once.
-  MT_DEVICE void put(void* to, const vector16& v) { store16(to, v); }
+  /// 16 bytes from registers into shared memory, at once (store16 writes to global memory only).
+  MT_DEVICE void put(void* to, const vector16& v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "r"(v.word[0]), "r"(v.word[1]),
+                 "r"(v.word[2]), "r"(v.word[3])
+                 : "memory");
+  }
   MT_DEVICE void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
   /// Waits until at most `Open` groups are under way.
   template <int Open>
