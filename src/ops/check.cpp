@@ -203,6 +203,14 @@ void same_or_disjoint(const char* op, const char* argument, const TensorView& vi
        std::string("the same view as ") + other_name + ", or no overlap with it");
 }
 
+void indices(const char* op, const char* argument, const TensorView& view, Device device) {
+  present(op, argument, view, device);
+  rank(op, argument, view, 1, 1);
+  dtype(op, argument, view, {DType::i32, DType::i64});
+  inner_stride(op, argument, view);
+  element_aligned(op, argument, view);
+}
+
 void optional_status(const char* op, const TensorView& view, int64_t length, Device device,
                      std::initializer_list<Named> others) {
   if (!view.defined()) return;

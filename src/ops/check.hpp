@@ -34,6 +34,8 @@ void disjoint(const char* op, const char* argument, const TensorView& view, cons
 /// The two are the same view (in-place use), or share no memory.
 void same_or_disjoint(const char* op, const char* argument, const TensorView& view, const char* other_name,
                       const TensorView& other);
+/// A vector of ids, positions or slots, i32 or i64.
+void indices(const char* op, const char* argument, const TensorView& view, Device device);
 struct Named {
   const char* name;
   const TensorView& view;

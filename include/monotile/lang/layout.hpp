@@ -38,9 +38,8 @@ struct blocked {
   }
 };
 
-/// Elements of its row that a lane can set aside in scratch (see `gather_where`), and the bytes that a program of `lanes` lanes needs for that.
-inline constexpr int kGatherPerLane = 8;
-constexpr size_t gather_bytes(int lanes) { return static_cast<size_t>(lanes) * kGatherPerLane * 8; }
+/// Scratch for the shortlist of a row's elements in a program of `lanes` lanes: eight elements to a lane, 8 bytes each.
+constexpr size_t shortlist_bytes(int lanes) { return static_cast<size_t>(lanes) * 8 * 8; }
 
 /// The slice of L that a row reduction leaves: one value per row, the same in each of the row's lanes.
 template <class L>

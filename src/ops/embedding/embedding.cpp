@@ -26,11 +26,7 @@ void check_args(const EmbeddingArgs& args, Device device) {
   check::inner_stride(op, "table", args.table);
   check::element_aligned(op, "table", args.table);
 
-  check::present(op, "ids", args.ids, device);
-  check::rank(op, "ids", args.ids, 1, 1);
-  check::dtype(op, "ids", args.ids, {DType::i32, DType::i64});
-  check::inner_stride(op, "ids", args.ids);
-  check::element_aligned(op, "ids", args.ids);
+  check::indices(op, "ids", args.ids, device);
 
   check::present(op, "y", args.y, device);
   check::rank(op, "y", args.y, 2, 2);

@@ -96,12 +96,8 @@ void check_args(const GatherRowsArgs& a, Device device) {
   check::same_dtype(op, "y", a.y, "x", a.x);
   check::extent(op, "y", a.y, 1, a.x.dim(1));
   check::no_self_overlap(op, "y", a.y);
-  check::present(op, "ids", a.ids, device);
-  check::rank(op, "ids", a.ids, 1, 1);
-  check::dtype(op, "ids", a.ids, {DType::i32, DType::i64});
+  check::indices(op, "ids", a.ids, device);
   check::extent(op, "ids", a.ids, 0, a.y.dim(0));
-  check::inner_stride(op, "ids", a.ids);
-  check::element_aligned(op, "ids", a.ids);
   check::disjoint(op, "y", a.y, "x", a.x);
   check::disjoint(op, "y", a.y, "ids", a.ids);
   check::optional_status(op, a.status, a.ids.dim(0), device, {{"y", a.y}, {"x", a.x}, {"ids", a.ids}});

@@ -78,11 +78,7 @@ void check_kv_append(const char* op, const KvAppendArgs& args, Device device) {
   check::extent(op, "value_cache", args.value_cache, 0, args.key_cache.dim(0));
   check::extent(op, "value_cache", args.value_cache, 2, args.key_cache.dim(2));
 
-  check::present(op, "slots", args.slots, device);
-  check::rank(op, "slots", args.slots, 1, 1);
-  check::dtype(op, "slots", args.slots, {DType::i32, DType::i64});
-  check::inner_stride(op, "slots", args.slots);
-  check::element_aligned(op, "slots", args.slots);
+  check::indices(op, "slots", args.slots, device);
   if (args.slots.dim(0) > args.k.dim(0)) {
     check::fail(op, "slots", std::to_string(args.slots.dim(0)) + " slots",
                 "at most the " + std::to_string(args.k.dim(0)) + " tokens of k");

@@ -88,12 +88,8 @@ void check_args(const NormRopeAppendArgs& a, Device device) {
   check_table("cos", a.cos, rotary_dim / 2, device);
   check_table("sin", a.sin, rotary_dim / 2, device);
   check::extent(op, "sin", a.sin, 0, a.cos.dim(0));
-  check::present(op, "positions", a.positions, device);
-  check::rank(op, "positions", a.positions, 1, 1);
-  check::dtype(op, "positions", a.positions, {DType::i32, DType::i64});
+  check::indices(op, "positions", a.positions, device);
   check::extent(op, "positions", a.positions, 0, a.q.dim(0));
-  check::inner_stride(op, "positions", a.positions);
-  check::element_aligned(op, "positions", a.positions);
   if (a.q_gamma.defined() || a.k_gamma.defined()) {
     check_gamma("q_gamma", a.q_gamma, a, device);
     check_gamma("k_gamma", a.k_gamma, a, device);

@@ -64,12 +64,8 @@ void check_args(const RopeArgs& args, Device device) {
   check_table("sin", args.sin, rotary_dim / 2, device);
   check::extent(op, "sin", args.sin, 0, args.cos.dim(0));
 
-  check::present(op, "positions", args.positions, device);
-  check::rank(op, "positions", args.positions, 1, 1);
-  check::dtype(op, "positions", args.positions, {DType::i32, DType::i64});
+  check::indices(op, "positions", args.positions, device);
   check::extent(op, "positions", args.positions, 0, args.q.dim(0));
-  check::inner_stride(op, "positions", args.positions);
-  check::element_aligned(op, "positions", args.positions);
 
   check_out("q_out", args.q_out, "q", args.q, args, device);
   if (args.k.defined() || args.k_out.defined()) {

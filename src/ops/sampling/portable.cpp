@@ -53,7 +53,7 @@ void launch_rows(const Plan<Args>& plan, Stream& stream, const Args& a, Params& 
 
 /// Bytes of scratch for the list of a row's candidates.
 uint64_t list_bytes(int64_t cols, int threads) {
-  return threads <= 1 ? 0 : cols > RowScan::kChunk ? RowScan::kListBytes : lang::gather_bytes(threads);
+  return threads <= 1 ? 0 : cols > RowScan::kChunk ? RowScan::kListBytes : lang::shortlist_bytes(threads);
 }
 
 template <class X>

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "runtime/cuda/current_device.hpp"
+
 namespace monotile::cuda {
 namespace {
 
@@ -16,27 +18,6 @@ void check(cudaError_t status, const char* call) {
   throw Error(ErrorCode::device_error,
               std::string("cuda: ") + call + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
 }
-
-/// `device` is this thread's current one while this lives (asked each time, some nanoseconds); the caller's own choice
-/// comes back after.
-class Selected {
- public:
-  explicit Selected(int device) {
-    if (cudaGetDevice(&before_) == cudaSuccess && before_ == device) {
-      before_ = -1;
-    } else {
-      check(cudaSetDevice(device), "cudaSetDevice");
-    }
-  }
-  ~Selected() {
-    if (before_ >= 0) (void)cudaSetDevice(before_);
-  }
-  Selected(const Selected&) = delete;
-  Selected& operator=(const Selected&) = delete;
-
- private:
-  int before_ = -1;
-};
 
 /// For calls that may not throw: an error that nobody sees must not show up in the application's next call either.
 void forget(cudaError_t status) noexcept {
@@ -140,30 +121,30 @@ Found find() {
 }
 
 void* create_stream(int device) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   return stream;
 }
 void destroy_stream(int, void* stream) noexcept { forget(cudaStreamDestroy(stream_of(stream))); }
 void synchronize_stream(int device, void* stream) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   check(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
 }
 
 void* create_event(int device) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "cudaEventCreate");
   return event;
 }
 void destroy_event(int, void* event) noexcept { forget(cudaEventDestroy(static_cast<cudaEvent_t>(event))); }
 void record_event(int device, void* event, void* stream) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   check(cudaEventRecord(static_cast<cudaEvent_t>(event), stream_of(stream)), "cudaEventRecord");
 }
 void synchronize_event(int device, void* event) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize");
 }
 double elapsed_ms(const void* start, const void* end) {
@@ -174,19 +155,19 @@ double elapsed_ms(const void* start, const void* end) {
 }
 
 bool is_capturing(int device, void* stream) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream_of(stream), &status), "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
 void begin_capture(int device, void* stream) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   // Thread-local: other threads may allocate meanwhile, while an allocation of this thread in the middle of a capture
   // is an error.
   check(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
 }
 void* end_capture(int device, void* stream) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(stream_of(stream), &graph), "cudaStreamEndCapture");
   cudaGraphExec_t executable = nullptr;
@@ -196,20 +177,20 @@ void* end_capture(int device, void* stream) {
   return executable;
 }
 void launch_graph(int device, void* executable, void* stream) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), stream_of(stream)), "cudaGraphLaunch");
 }
 void destroy_graph(void* executable) noexcept { forget(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable))); }
 
 void* allocate(int device, size_t bytes) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   void* data = nullptr;
   check_memory(cudaMalloc(&data, bytes), "cudaMalloc", device, bytes);
   return data;
 }
 void release(int, void* data) noexcept { forget(cudaFree(data)); }
 void* allocate_in_order(int device, void* stream, size_t bytes) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   void* data = nullptr;
   check_memory(cudaMallocFromPoolAsync(&data, bytes, pool_of(device), stream_of(stream)), "cudaMallocFromPoolAsync",
                device, bytes);
@@ -224,14 +205,14 @@ void release_in_order(int device, void* stream, void* data) noexcept {
 }
 
 void copy(int device, void* stream, void* destination, const void* source, size_t bytes, Direction direction) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   const cudaMemcpyKind kind = direction == Direction::to_device ? cudaMemcpyHostToDevice
                               : direction == Direction::to_host ? cudaMemcpyDeviceToHost
                                                                 : cudaMemcpyDeviceToDevice;
   check(cudaMemcpyAsync(destination, source, bytes, kind, stream_of(stream)), "cudaMemcpyAsync");
 }
 void fill(int device, void* stream, void* destination, int value, size_t bytes) {
-  const Selected selected(device);
+  const CurrentDevice selected(device);
   check(cudaMemsetAsync(destination, value, bytes, stream_of(stream)), "cudaMemsetAsync");
 }
 

@@ -2,7 +2,7 @@
 // Codes back to values: y = code * scale, or (code - zero point) * scale.
 
 #include "monotile/kernels/quant/params.hpp"
-#include "monotile/lang/lang.hpp"
+#include "monotile/kernels/quant/scale.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -15,14 +15,7 @@ struct Dequantise {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto at = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
-    const uint32_t groups = p.groups, block_rows = p.block_rows;
-    const auto scale_at = at_rows(at, map(
-                                          [=](auto r) {
-                                            const uint32_t index = static_cast<uint32_t>(r), y_row = index / groups;
-                                            const uint32_t band = y_row / block_rows, group = index - y_row * groups;
-                                            return static_cast<int64_t>(band) * groups + group;
-                                          },
-                                          row_index(at)));
+    const auto scale_at = at_rows(at, map(scale_row{p.groups, p.block_rows}, row_index(at)));
     const auto scale = load_row_value(ctx, p.scales, scale_at);
     if constexpr (Int4) {
       auto zero = row_fill(at, 8.0f);

@@ -37,14 +37,7 @@ struct Quantise {
         return load < L::streaming ? cache::normal : cache::stream > (ctx, p.x, at);
       }
     });
-    const uint32_t groups = p.groups, block_rows = p.block_rows;
-    const auto scale_at = at_rows(row, map(
-                                           [=](auto r) {
-                                             const uint32_t index = static_cast<uint32_t>(r), x_row = index / groups;
-                                             const uint32_t band = x_row / block_rows, group = index - x_row * groups;
-                                             return static_cast<int64_t>(band) * groups + group;
-                                           },
-                                           row_index(row)));
+    const auto scale_at = at_rows(row, map(scale_row{p.groups, p.block_rows}, row_index(row)));
     auto scale = row_fill(row, 1.0f);
     if (p.given) {
       scale = load_row_value(ctx, p.scales, scale_at);

@@ -23,6 +23,15 @@ struct scale_of_most {
     return most == 0.0f ? 1.0f : scale < 0x1p-126f ? 0x1p-126f : scale;
   }
 };
+/// The row of scales for row (row of x, group): `block_rows` rows of x share the scales of their band.
+struct scale_row {
+  uint32_t groups, block_rows;
+  MT_FN int64_t operator()(int64_t row) const {
+    const uint32_t index = static_cast<uint32_t>(row), x_row = index / groups;
+    const uint32_t band = x_row / block_rows, group = index - x_row * groups;
+    return static_cast<int64_t>(band) * groups + group;
+  }
+};
 struct inverse_of {
   MT_FN float operator()(float scale) const { return 1.0f / scale; }
 };

@@ -532,55 +532,13 @@ template <class Op, class L, class T, class F>
 MT_FN auto fold(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map(f, h.kept)); }
 template <class Op, class L, class T, class F>
 MT_FN auto fold_at(Context& ctx, held_row<L, T>& h, F f) { return row_reduce<Op>(ctx, h.at, map_at(h.at, f, h.kept)); }
-/// Packs of columns and elements of a row, or of the list that was made from it: visit(columns, elements, count) for eight at a time.
+/// Packs of columns and elements of a row: visit(columns, elements, count) for eight at a time.
 template <class L, class T, class Visit>
 MT_FN void each_pack(const held_row<L, T>& h, Visit visit) {
   int64_t c = 0;
   for (; c + 8 <= h.at.cols; c += 8) visit(iota_pack<8>(static_cast<int32_t>(c)), h.kept.template at<8>(c), 8);
   const int rest = static_cast<int>(h.at.cols - c);
   if (rest > 0) visit(iota_pack<8>(static_cast<int32_t>(c)), h.kept.template tail<8>(c, rest), rest);
-}
-template <class Row>
-struct selection {
-  Row& row;
-  bool listed;
-  int64_t count;
-  float* values;
-  int32_t* columns;
-};
-template <class Row>
-MT_FN selection<Row> select_from(Context&, Row& h) { return {h, false, 0, nullptr, nullptr}; }
-MT_FN float gather_limit(const Context&) { return 65536.0f; }
-template <class Row, class Visit>
-MT_FN void each_pack(const selection<Row>& s, Visit visit) {
-  if (!s.listed) return each_pack(s.row, visit);
-  for (int64_t i = 0; i < s.count; i += 8) {  // whole packs: the lists have room for that
-    int_pack<8> columns;
-    std::memcpy(columns.part, s.columns + i, 32);
-    visit(columns, load_pack<8>(s.values + i), static_cast<int>(std::min<int64_t>(8, s.count - i)));
-  }
-}
-/// `most`: how many there are, or more.
-template <class Row, class Want>
-MT_FN void gather_where(Context& ctx, selection<Row>& s, float most, Want want) {
-  float* const values = ctx.take<float>(static_cast<int64_t>(most));
-  int32_t* const columns = ctx.take<int32_t>(static_cast<int64_t>(most));
-  int64_t count = 0;
-  each_pack(s, [&](const int_pack<8>& c, const pack<8>& v, int n) {
-    const mask_pack<8> wanted = want(c, v);
-    if (!any_of(wanted)) return;
-    for (int i = 0; i < n; ++i) {  // written in any case: a branch would be mispredicted too often
-      values[count] = v.part[0][i];
-      columns[count] = c.part[0][i];
-      count -= wanted.part[0][i];
-    }
-  });
-  std::memset(values + count, 0, 32);
-  std::memset(columns + count, 0, 32);
-  s.listed = true;
-  s.count = count;
-  s.values = values;
-  s.columns = columns;
 }
 template <class F>
 struct listed_tile : expression {
@@ -597,13 +555,6 @@ struct listed_tile : expression {
   template <int N>
   MT_FN auto tail(int64_t i, int) const { return at<N>(i); }
 };
-template <class Op, class Row, class F>
-MT_FN auto fold_at(Context& ctx, selection<Row>& s, F f) {
-  if (!s.listed) return fold_at<Op>(ctx, s.row, f);
-  auto at = s.row.at;
-  at.cols = s.count;
-  return row_reduce<Op>(ctx, at, listed_tile<F>(f, s.values, s.columns));
-}
 template <class Op, class R, class Row, class First, class Then, class F>
 MT_FN R fold_where(Context&, Row& row, R start, First first, Then then, F f) {
   R result = start;

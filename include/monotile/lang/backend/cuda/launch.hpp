@@ -8,6 +8,7 @@
 #include <string>
 
 #include "monotile/lang/backend/cuda/primitives.hpp"
+#include "runtime/cuda/current_device.hpp"
 #include "runtime/kernels.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -49,23 +50,6 @@ inline void check_launch(cudaError_t status, const char* what) {
   throw Error(ErrorCode::device_error, std::string("cuda: ") + what + cudaGetErrorString(status));
 }
 
-/// The stream's device is the current one of this thread while this lives; the caller's own choice comes back after.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    if (cudaGetDevice(&before_) == cudaSuccess && before_ == device) before_ = -1;
-    else check_launch(cudaSetDevice(device), "cannot select the stream's device: ");
-  }
-  ~OnDevice() {
-    if (before_ >= 0) (void)cudaSetDevice(before_);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  int before_ = -1;
-};
-
 /// Kernels may use 48 KB of shared memory unasked; more must be allowed once per kernel and device.
 inline void allow_scratch(const void* kernel, std::atomic<uint64_t>& allowed, int device) {
   const uint64_t bit = uint64_t{1} << device;
@@ -86,7 +70,7 @@ void launch(Stream& stream, const Grid& grid, const Params& params) {
     throw Error(ErrorCode::invalid_argument, "cuda: " + std::to_string(grid.programs) + " programs; at most 2147483647 fit into one launch");
   }
   const int device = stream.device().index;
-  const OnDevice selected(device);
+  const cuda::CurrentDevice selected(device);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid.programs));
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));

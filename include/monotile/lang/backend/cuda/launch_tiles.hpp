@@ -108,7 +108,7 @@ void launch_tiles(Stream& stream, const Grid& grid, const Params& params) {
     constexpr size_t kBytes = (kSplit ? sizeof(split_memory<Cfg, Stage>) : sizeof(warpgroup_memory<Cfg, Stage>)) + 1024;
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
     const int device = stream.device().index;
-    const OnDevice selected(device);
+    const cuda::CurrentDevice selected(device);
     static std::atomic<uint64_t> allowed{0};
     allow_scratch(reinterpret_cast<const void*>(hopper::warpgroup_entry<K, Params>), allowed, device);
     const int cluster = kSplit ? params.tiles.split : Cfg::cluster;
