@@ -258,7 +258,8 @@ TEST(HeadsErrors, Refusals) {
           [](NormRopeAppendArgs& a) { a.key_cache.dtype = a.value_cache.dtype = DType::i8; });
   refuses({"norm_rope_append: v", "dtype f16"}, [](NormRopeAppendArgs& a) { a.v.dtype = DType::f16; });
   refuses({"norm_rope_append: rotary_dim", "3"}, [](NormRopeAppendArgs& a) { a.rotary_dim = 3; });
-  refuses({"norm_rope_append: q_out", "shared with v"}, [](NormRopeAppendArgs& a) { a.q_out.data = a.v.data; });
+  // v lies inside q_out whole: the other way round q_out would reach into whatever the allocator put behind v.
+  refuses({"norm_rope_append: q_out", "shared with v"}, [](NormRopeAppendArgs& a) { a.v.data = a.q_out.data; });
   refuses({"norm_rope_append: slots", "8 slots"}, [](NormRopeAppendArgs& a) { a.slots.extent[0] = 8; });
 }
 
