@@ -1,5 +1,5 @@
 #pragma once
-// An operator as the benchmark sees it. Adding one is one Definition in operators.cpp.
+// An operator as the benchmark sees it. Adding one is one Definition in operators.cpp or in the file of its family.
 
 #include <memory>
 #include <string>

@@ -1,7 +1,6 @@
 // The operators that are benchmarked: what one call touches, what it computes, and how its result is checked.
 
-#include "bench/operator.hpp"
-#include "bench/typed_operator.hpp"
+#include "bench/operator_families.hpp"
 #include "monotile/ops/attention.hpp"
 #include "monotile/ops/kv_cache.hpp"
 #include "ops/activation/activation.hpp"
@@ -9,10 +8,8 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/kv_cache/kv_cache.hpp"
-#include "ops/moe/moe.hpp"
 #include "ops/norm/norm.hpp"
 #include "ops/rope/rope.hpp"
-#include "ops/sampling/sampling.hpp"
 #include "ops/softmax/softmax.hpp"
 
 namespace monotile::bench {
@@ -21,8 +18,6 @@ namespace {
 using ops::AttentionArgs;
 using ops::GemmArgs;
 using ops::RmsNormArgs;
-
-const std::vector<DType> kFloats = {DType::f16, DType::bf16, DType::f32};
 
 template <class Args>
 int64_t rows_of_y(const Args& a) {
@@ -35,7 +30,7 @@ template <bool kResidual>
 Definition<RmsNormArgs> norm_definition(const char* name) {
   return {name,
           {"rows", "cols"},
-          kFloats,
+          float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
             RmsNormArgs a;
             a.x = d.input(t, {s[0], s[1]});
@@ -59,7 +54,7 @@ Definition<RmsNormArgs> norm_definition(const char* name) {
 Definition<ops::RopeArgs> rope_definition() {
   return {"rope",
           {"tokens", "heads", "kv_heads", "head_dim"},
-          kFloats,
+          float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
             constexpr int64_t kPositions = 2048;
             ops::RopeArgs a;
@@ -94,7 +89,7 @@ Definition<ops::RopeArgs> rope_definition() {
 Definition<ops::GatedActivationArgs> silu_definition() {
   return {"silu_mul",
           {"rows", "cols"},
-          kFloats,
+          float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
             const TensorView gate = d.input(t, {s[0], s[1]}, -4.0, 4.0), up = d.input(t, {s[0], s[1]});
             return ops::GatedActivationArgs{d.output(t, {s[0], s[1]}), gate, up, ops::Activation::silu};
@@ -111,7 +106,7 @@ Definition<ops::GatedActivationArgs> silu_definition() {
 Definition<ops::SoftmaxArgs> softmax_definition() {
   return {"softmax",
           {"rows", "cols"},
-          kFloats,
+          float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
             const TensorView x = d.input(t, {s[0], s[1]}, -4.0, 4.0);
             return ops::SoftmaxArgs{d.output(t, {s[0], s[1]}), x, 1.0f, false};
@@ -238,7 +233,7 @@ Definition<AttentionArgs> decode_definition() {
 Definition<ops::KvAppendArgs> kv_append_definition() {
   return {"kv_append",
           {"tokens", "kv_heads", "head_dim"},
-          kFloats,
+          float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
             constexpr int64_t kPage = 16;
             const int64_t pages = (s[0] + kPage - 1) / kPage + 1;
@@ -271,7 +266,7 @@ Definition<ops::KvAppendArgs> kv_append_definition() {
 Definition<ops::EmbeddingArgs> embedding_definition() {
   return {"embedding",
           {"tokens", "vocabulary", "cols"},
-          kFloats,
+          float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
             ops::EmbeddingArgs a;
             a.table = d.input(t, {s[1], s[2]});
@@ -293,81 +288,11 @@ Definition<ops::EmbeddingArgs> embedding_definition() {
           [](const ops::EmbeddingArgs& a) { return std::vector{a.y}; }};
 }
 
-Definition<ops::ArgmaxArgs> argmax_definition() {
-  return {"argmax",
-          {"rows", "cols"},
-          {DType::f32, DType::f16, DType::bf16},
-          [](Data& d, const Dims& s, DType t) {
-            ops::ArgmaxArgs a;
-            a.logits = d.input(t, {s[0], s[1]}, -8.0, 8.0);
-            a.ids = d.output(DType::i32, {s[0]});
-            return a;
-          },
-          [](const Dims& s) { return static_cast<double>(s[0] * s[1]); },
-          ops::argmax_reference_run,
-          [](const ops::ArgmaxArgs& a) { return a.ids.dim(0); },
-          [](ops::ArgmaxArgs& a, int64_t row) {
-            cut_rows({&a.logits, &a.ids}, row);
-          },
-          [](const ops::ArgmaxArgs& a) { return std::vector{a.ids}; }};
-}
-
-/// Top-k 50, top-p 0.95, temperature 0.8: the filters of a chat service.
-Definition<ops::SampleArgs> sample_definition() {
-  return {"sample",
-          {"rows", "cols"},
-          {DType::f32, DType::f16, DType::bf16},
-          [](Data& d, const Dims& s, DType t) {
-            ops::SampleArgs a;
-            const auto rows = static_cast<size_t>(s[0]);
-            a.logits = d.input(t, {s[0], s[1]}, -8.0, 8.0);
-            a.ids = d.output(DType::i32, {s[0]});
-            a.temperature = d.values(std::vector<float>(rows, 0.8f), {s[0]});
-            a.top_p = d.values(std::vector<float>(rows, 0.95f), {s[0]});
-            a.top_k = d.table(std::vector<int64_t>(rows, 50));
-            return a;
-          },
-          [](const Dims& s) { return 2.0 * static_cast<double>(s[0] * s[1]); },
-          ops::sample_reference_run,
-          [](const ops::SampleArgs& a) { return a.ids.dim(0); },
-          [](ops::SampleArgs& a, int64_t row) {
-            cut_rows({&a.logits, &a.ids, &a.temperature, &a.top_p, &a.top_k}, row);
-          },
-          [](const ops::SampleArgs& a) { return std::vector{a.ids}; }};
-}
-
-Definition<ops::RouterArgs> router_definition() {
-  return {"moe_router",
-          {"rows", "experts", "top_k"},
-          {DType::f32, DType::bf16, DType::f16},
-          [](Data& d, const Dims& s, DType t) {
-            ops::RouterArgs a;
-            a.logits = d.input(t, {s[0], s[1]}, -4.0, 4.0);
-            a.weights = d.output(DType::f32, {s[0], s[2]});
-            a.experts = d.output(DType::i32, {s[0], s[2]});
-            return a;
-          },
-          [](const Dims& s) { return 4.0 * static_cast<double>(s[0] * s[1]); },
-          ops::router_reference_run,
-          [](const ops::RouterArgs& a) { return a.logits.dim(0); },
-          [](ops::RouterArgs& a, int64_t row) {
-            cut_rows({&a.logits, &a.weights, &a.experts}, row);
-          },
-          [](const ops::RouterArgs& a) {
-            return std::vector{a.weights, a.experts};
-          }};
-}
-
-template <class Args>
-void add(std::vector<std::unique_ptr<Operator>>& list, Definition<Args> definition) {
-  list.push_back(std::make_unique<TypedOperator<Args>>(std::move(definition)));
-}
-
 }  // namespace
 
 const std::vector<std::unique_ptr<Operator>>& bench_operators() {
-  static const std::vector<std::unique_ptr<Operator>> operators = [] {
-    std::vector<std::unique_ptr<Operator>> list;
+  static const OperatorList operators = [] {
+    OperatorList list;
     add(list, norm_definition<false>("rms_norm"));
     add(list, norm_definition<true>("add_rms_norm"));
     add(list, rope_definition());
@@ -386,9 +311,9 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, decode_definition());
     add(list, kv_append_definition());
     add(list, embedding_definition());
-    add(list, argmax_definition());
-    add(list, sample_definition());
-    add(list, router_definition());
+    add_row_operators(list);
+    add_expert_operators(list);
+    add_sampling_operators(list);
     return list;
   }();
   return operators;

@@ -32,7 +32,16 @@ struct Definition {
   /// An error may be one rounding of (|value| + scale), and what accumulation in fp32 may add.
   double scale = 0.1;
   double (*accumulation)(const Dims& dims) = nullptr;
+  /// Codes of one byte may be this many steps of their format off, where what is rounded to them was computed; else none.
+  int code_steps = 0;
 };
+
+/// From |value| to the next code.
+inline double step_of_code(DType codes, double value) {
+  if (codes == DType::i8) return 1.0;
+  const int bits = codes == DType::f8_e4m3 ? 3 : 2, lowest = codes == DType::f8_e4m3 ? -6 : -14;
+  return std::ldexp(1.0, std::max(value == 0 ? lowest : std::ilogb(value), lowest) - bits);
+}
 
 /// Rows [row, row + 1) of each defined view.
 inline void cut_rows(std::initializer_list<TensorView*> views, int64_t row) {
@@ -196,7 +205,10 @@ class TypedCase : public Case {
       const double x = given[i], y = wanted[i];
       ++accuracy.elements;
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      const double difference = std::abs(x - y), bound = unit * (std::abs(y) + definition_.scale) + accumulated;
+      const double difference = std::abs(x - y);
+      const double bound = is_code(view.dtype)
+                               ? definition_.code_steps * step_of_code(view.dtype, std::max(std::abs(x), std::abs(y)))
+                               : unit * (std::abs(y) + definition_.scale) + accumulated;
       const double ratio = std::isfinite(difference) && bound > 0 ? difference / bound : HUGE_VAL;
       accuracy.absolute = std::max(accuracy.absolute, difference);
       accuracy.worst = std::max(accuracy.worst, ratio);

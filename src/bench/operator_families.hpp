@@ -1,0 +1,25 @@
+#pragma once
+// How the definitions are spread over files: each adds its own to the list that operators.cpp returns.
+
+#include <memory>
+#include <vector>
+
+#include "bench/operator.hpp"
+#include "bench/typed_operator.hpp"
+
+namespace monotile::bench {
+
+using OperatorList = std::vector<std::unique_ptr<Operator>>;
+
+template <class Args>
+void add(OperatorList& list, Definition<Args> definition) {
+  list.push_back(std::make_unique<TypedOperator<Args>>(std::move(definition)));
+}
+
+inline std::vector<DType> float_dtypes() { return {DType::f16, DType::bf16, DType::f32}; }
+
+void add_row_operators(OperatorList& list);       ///< quantisation, fused norms, heads, copies
+void add_expert_operators(OperatorList& list);    ///< routing and the way of rows to experts and back
+void add_sampling_operators(OperatorList& list);  ///< from logits to tokens
+
+}  // namespace monotile::bench
