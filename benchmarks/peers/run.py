@@ -11,6 +11,10 @@ Method, the same as the C++ harness: calls over rotating buffer sets recorded in
 queued before each replay, events around the replay, medians of up to 100. All implementations of one shape are sampled in
 turns, in an order that is shuffled each time, so that a drift of the clocks hits all of them. Outputs are compared with an
 fp32 computation before anything is timed.
+
+    python3 benchmarks/peers/run.py --check --library build/cpu/lib/libmonotile_c.so
+
+compares every builder's outputs on the CPU, ours and torch eager, at small shapes, and times nothing.
 """
 
 import argparse
@@ -23,11 +27,20 @@ import time
 import torch
 import torch.nn.functional as F
 
-import triton_kernels
-from monotile_c import (ActivationArgs, ArgmaxArgs, AttentionArgs, EmbeddingArgs, GemmArgs, Monotile, RmsNormArgs, RopeArgs, SoftmaxArgs)
+try:
+    import triton_kernels
+except ImportError:  # --check needs none
+    triton_kernels = None
+from monotile_c import (ActivationArgs, ArgmaxArgs, AttentionArgs, BiasActivationArgs, CombineArgs, CopyBlocksArgs, DispatchArgs, EmbeddingArgs, GatedQuantiseArgs,
+                        GatherRowsArgs, GemmArgs, KvAppendArgs, LayerNormArgs, LogprobsArgs, Monotile, QuantiseArgs, RmsNormArgs, RmsNormQuantiseArgs, RopeArgs, RouterArgs,
+                        SampleArgs, SoftmaxArgs, TopKArgs)
 
-JIT = ("torch.compile", "flex_attention")
 DEVICE = "cuda"
+E4M3 = getattr(torch, "float8_e4m3fn", None)
+
+
+# Older versions of torch, which are enough for --check, have no RMSNorm.
+rms_norm = getattr(F, "rms_norm", None) or (lambda x, shape, g, eps: (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps) * g.float()).to(x.dtype))
 
 
 def optional(module):
@@ -51,7 +64,7 @@ def norm(dims, dtype, ours, fused, jit):
 
     def eager():
         h = x + r if fused else x
-        return F.rms_norm(h, (cols,), g, eps), h
+        return rms_norm(h, (cols,), g, eps), h
 
     def expected():
         h = (x.float() + r.float()).to(dtype).float() if fused else x.float()
@@ -66,7 +79,7 @@ def norm(dims, dtype, ours, fused, jit):
 
     calls = {"torch eager": eager}
     if jit:
-        compiled = jit(lambda x, r: (F.rms_norm(x + r, (cols,), g, eps), x + r) if fused else F.rms_norm(x, (cols,), g, eps))
+        compiled = jit(lambda x, r: (rms_norm(x + r, (cols,), g, eps), x + r) if fused else rms_norm(x, (cols,), g, eps))
         calls["torch.compile"] = lambda: compiled(x, r)
     if fused:
         calls["triton"] = lambda: triton_kernels.add_rms_norm(x, r, g, y, eps)
@@ -201,11 +214,12 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
     # The peers get the same keys and values packed as they like them.
     k, v = (c.reshape(batch, keys // page, kv_heads, page, dim).transpose(1, 2).reshape(batch, kv_heads, keys, dim).contiguous() for c in cache)
     qt = q.transpose(1, 2).contiguous()
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     def sdpa(backend):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
         def call():
-            with sdpa_kernel(backend):
+            with sdpa_kernel(getattr(SDPBackend, backend)):
                 return F.scaled_dot_product_attention(qt, k, v, is_causal=causal and not decode, enable_gqa=heads != kv_heads)
 
         return call
@@ -213,7 +227,8 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
     starts = torch.arange(0, batch * queries + 1, queries, device=DEVICE, dtype=torch.int32)
     lengths = torch.full((batch,), keys, device=DEVICE, dtype=torch.int32)
     flat_q, flat_out = q.reshape(batch * queries, heads, dim), out.reshape(batch * queries, heads, dim)
-    calls = {"cuDNN (SDPA)": sdpa(SDPBackend.CUDNN_ATTENTION), "FlashAttention-2 (SDPA)": sdpa(SDPBackend.FLASH_ATTENTION),
+    peers = {} if DEVICE == "cpu" else {"cuDNN (SDPA)": sdpa("CUDNN_ATTENTION"), "FlashAttention-2 (SDPA)": sdpa("FLASH_ATTENTION")}
+    calls = {**peers,
              "monotile": ours.call("attention", AttentionArgs, out=flat_out, q=flat_q, key_cache=cache[0], value_cache=cache[1], block_table=table, q_start=starts,
                                    kv_length=lengths, max_query=queries, causal=int(causal))}
     if jit and not decode:
@@ -224,7 +239,11 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
         calls["flex_attention"] = lambda: compiled(qt, k, v, block_mask=mask, enable_gqa=heads != kv_heads)
 
     def expected():
-        return F.scaled_dot_product_attention(qt[:1, :1].float(), k[:1, :1].float(), v[:1, :1].float(), is_causal=causal and not decode)
+        one_q, one_k, one_v = (t[:1, :1].float() for t in (qt, k, v))
+        scores = one_q @ one_k.transpose(-1, -2) * dim**-0.5
+        if causal and not decode:
+            scores = scores.masked_fill(torch.ones(keys, keys, device=DEVICE, dtype=torch.bool).triu(1), -float("inf"))
+        return torch.softmax(scores, -1) @ one_v
 
     def result_of(call):
         result = call()
@@ -249,12 +268,247 @@ def argmax(dims, dtype, ours, jit):
     return {"torch eager": lambda: torch.argmax(x, -1), "monotile": ours.call("argmax", ArgmaxArgs, ids=ids, logits=x)}, None, simple(ids)
 
 
+def uniform(shape, dtype, low=-1.0, high=1.0):
+    return torch.empty(*shape, device=DEVICE).uniform_(low, high).to(dtype)
+
+
+def layer_norm(dims, dtype, ours, jit):
+    x, g, b = uniform(dims, dtype), uniform(dims[1:], dtype, 0.5, 1.5), uniform(dims[1:], dtype)
+    y = torch.empty_like(x)
+    calls = {"torch eager": lambda: F.layer_norm(x, dims[1:], g, b, 1e-5),
+             "monotile": ours.call("layer_norm", LayerNormArgs, y=y, x=x, gamma=g, beta=b, eps=1e-5)}
+    if jit:
+        compiled = jit(lambda x: F.layer_norm(x, dims[1:], g, b, 1e-5))
+        calls["torch.compile"] = lambda: compiled(x)
+    if GEMS:
+        calls["flag_gems"] = lambda: GEMS.layer_norm(x, dims[1:], g, b, 1e-5)[0]
+    return calls, lambda: F.layer_norm(x.float(), dims[1:], g.float(), b.float(), 1e-5), simple(y)
+
+
+def bias_gelu(dims, dtype, ours, jit):
+    x, bias, residual = uniform(dims, dtype, -4, 4), uniform(dims[1:], dtype), uniform(dims, dtype)
+    y = torch.empty_like(x)
+
+    def chain(x, bias, residual):
+        return F.gelu(x + bias, approximate="tanh") + residual
+
+    calls = {"torch eager": lambda: chain(x, bias, residual),
+             "monotile": ours.call("bias_activation", BiasActivationArgs, y=y, x=x, bias=bias, residual=residual, activation=1)}
+    if jit:
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(x, bias, residual)
+    return calls, lambda: chain(x.float(), bias.float(), residual.float()), simple(y)
+
+
+def codes_of(x, group, largest, kind):
+    """Codes and scales as users of torch write them."""
+    blocks = x.float().reshape(x.shape[0], -1, group or x.shape[1])
+    scale = (blocks.abs().amax(-1, keepdim=True) / largest).clamp(min=2.0**-126)
+    codes = blocks / scale
+    codes = codes.round().clamp(-128, 127) if kind == torch.int8 else codes.clamp(-largest, largest)
+    return codes.reshape(x.shape).to(kind), scale.squeeze(-1)
+
+
+def quantise(dims, dtype, ours, jit, kind, largest, group=0):
+    x = uniform(dims, dtype, -4, 4)
+    codes, scales = torch.empty(*dims, device=DEVICE, dtype=kind), torch.empty(dims[0], dims[1] // (group or dims[1]), device=DEVICE)
+    calls = {"torch eager": lambda: codes_of(x, group, largest, kind)[0],
+             "monotile": ours.call("quantise", QuantiseArgs, codes=codes, scales=scales, x=x, block_rows=1, block_cols=group)}
+    if jit:
+        compiled = jit(lambda x: codes_of(x, group, largest, kind))
+        calls["torch.compile"] = lambda: compiled(x)[0]
+    return calls, lambda: codes_of(x, group, largest, kind)[0].float(), simple(codes)
+
+
+def norm_quantise(dims, dtype, ours, jit):
+    x, residual, g = uniform(dims, dtype), uniform(dims, dtype), uniform(dims[1:], dtype, 0.5, 1.5)
+    codes, scales = torch.empty(*dims, device=DEVICE, dtype=E4M3), torch.empty(dims[0], 1, device=DEVICE)
+
+    def chain(x, residual):
+        h = x + residual
+        f = h.float()
+        return codes_of((f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-6) * g.float()).to(dtype), 0, 448.0, E4M3)[0], h
+
+    def result_of(call):
+        keep = residual.clone()
+        out = call()
+        residual.copy_(keep)
+        return codes.clone() if out is None else out[0]
+
+    calls = {"torch eager": lambda: chain(x, residual),
+             "monotile": ours.call("rms_norm_quantise", RmsNormQuantiseArgs, codes=codes, scales=scales, residual=residual, x=x, gamma=g, eps=1e-6)}
+    if jit:
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(x, residual)
+    return calls, lambda: chain(x, residual)[0].float(), result_of
+
+
+def silu_quantise(dims, dtype, ours, jit):
+    gate, up = uniform(dims, dtype, -4, 4), uniform(dims, dtype)
+    codes, scales = torch.empty(*dims, device=DEVICE, dtype=E4M3), torch.empty(dims[0], 1, device=DEVICE)
+
+    def chain(gate, up):
+        return codes_of((F.silu(gate.float()) * up.float()).to(dtype), 0, 448.0, E4M3)[0]
+
+    calls = {"torch eager": lambda: chain(gate, up), "monotile": ours.call("gated_quantise", GatedQuantiseArgs, codes=codes, scales=scales, gate=gate, up=up)}
+    if jit:
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(gate, up)
+    return calls, lambda: chain(gate, up).float(), simple(codes)
+
+
+def gather_rows(dims, dtype, ours, jit):
+    x, ids = uniform(dims, dtype), torch.randperm(dims[0], device=DEVICE).to(torch.int32)
+    y = torch.empty_like(x)
+    return {"torch eager": lambda: torch.index_select(x, 0, ids),
+            "monotile": ours.call("gather_rows", GatherRowsArgs, y=y, x=x, ids=ids)}, lambda: x[ids.long()].float(), simple(y)
+
+
+def kv_append(dims, dtype, ours, jit):
+    tokens, heads, dim = dims
+    page = 16
+    k, v = uniform(dims, dtype), uniform(dims, dtype)
+    caches = [torch.zeros((tokens + page - 1) // page, page, heads, dim, device=DEVICE, dtype=dtype) for _ in range(2)]
+    slots = torch.randperm(tokens, device=DEVICE)
+    narrow = slots.to(torch.int32)
+
+    def eager():
+        for cache, rows in zip(caches, (k, v)):
+            cache.view(-1, heads, dim).index_copy_(0, slots, rows)
+
+    def result_of(call):
+        call()
+        return caches[1].view(-1, heads, dim)[slots].clone()
+
+    seen = [cache.permute(0, 2, 1, 3) for cache in caches]
+    return {"torch eager": eager, "monotile": ours.call("kv_append", KvAppendArgs, key_cache=seen[0], value_cache=seen[1], k=k, v=v, slots=narrow)}, lambda: v.float(), result_of
+
+
+def copy_blocks(dims, dtype, ours, jit):
+    blocks, heads, dim = dims
+    caches = [uniform((2 * blocks, heads, 16, dim), dtype) for _ in range(2)]
+    source, target = torch.randperm(blocks, device=DEVICE), torch.arange(blocks, 2 * blocks, device=DEVICE)
+    pairs = torch.stack((source, target), 1).to(torch.int32).contiguous()
+
+    def eager():
+        for cache in caches:
+            cache.index_copy_(0, target, cache.index_select(0, source))
+
+    def result_of(call):
+        caches[1][blocks:] = 0
+        call()
+        return caches[1][blocks:].clone()
+
+    return {"torch eager": eager, "monotile": ours.call("copy_blocks", CopyBlocksArgs, key_cache=caches[0], value_cache=caches[1], pairs=pairs)}, \
+        lambda: caches[1][source].float(), result_of
+
+
+def router(dims, dtype, ours, jit):
+    rows, experts, top_k = dims
+    logits = uniform((rows, experts), dtype, -4, 4)
+    weights, chosen = torch.empty(rows, top_k, device=DEVICE), torch.empty(rows, top_k, device=DEVICE, dtype=torch.int32)
+
+    def chain(x):
+        return torch.topk(torch.softmax(x.float(), -1), top_k)
+
+    calls = {"torch eager": lambda: chain(logits)[0],
+             "monotile": ours.call("moe_router", RouterArgs, weights=weights, experts=chosen, logits=logits, scale=1.0, groups=1, kept_groups=1, group_sum=1)}
+    if jit:
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(logits)[0]
+    return calls, lambda: chain(logits)[0], simple(weights)
+
+
+def places(tokens, top_k):
+    return torch.randperm(tokens * top_k, device=DEVICE).reshape(tokens, top_k)
+
+
+def moe_dispatch(dims, dtype, ours, jit):
+    tokens, cols, top_k = dims
+    x, at = uniform((tokens, cols), dtype), places(tokens, top_k)
+    y, source = torch.empty(tokens * top_k, cols, device=DEVICE, dtype=dtype), torch.argsort(at.flatten()) // top_k
+    return {"torch eager": lambda: torch.index_select(x, 0, source),
+            "monotile": ours.call("moe_dispatch", DispatchArgs, y=y, x=x, positions=at.to(torch.int32))}, lambda: x[source].float(), simple(y)
+
+
+def moe_combine(dims, dtype, ours, jit):
+    tokens, cols, top_k = dims
+    x, weights, at = uniform((tokens * top_k, cols), dtype), uniform((tokens, top_k), torch.float32, 0, 1), places(tokens, top_k)
+    y = torch.empty(tokens, cols, device=DEVICE, dtype=dtype)
+
+    def chain(x, weights, at):
+        return (x[at.flatten()].reshape(tokens, top_k, cols).float() * weights[..., None]).sum(1).to(dtype)
+
+    calls = {"torch eager": lambda: chain(x, weights, at), "monotile": ours.call("moe_combine", CombineArgs, y=y, x=x, weights=weights, positions=at.to(torch.int32))}
+    if jit:
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(x, weights, at)
+    return calls, lambda: chain(x, weights, at).float(), simple(y)
+
+
+def top_k(dims, dtype, ours, jit):
+    rows, cols, k = dims
+    x = uniform((rows, cols), dtype, -8, 8)
+    values, ids = torch.empty(rows, k, device=DEVICE), torch.empty(rows, k, device=DEVICE, dtype=torch.int32)
+    return {"torch eager": lambda: torch.topk(x, k)[0], "monotile": ours.call("top_k", TopKArgs, values=values, ids=ids, logits=x)}, \
+        lambda: torch.topk(x.float(), k)[0], simple(values)
+
+
+def logprobs(dims, dtype, ours, jit):
+    rows, cols, k = dims
+    x, tokens = uniform((rows, cols), dtype, -8, 8), torch.randint(0, cols, (rows, 1), device=DEVICE)
+    one, top, ids = (torch.empty(rows, n, device=DEVICE, dtype=t) for n, t in ((1, torch.float32), (k, torch.float32), (k, torch.int32)))
+
+    def chain(x, tokens):
+        y = torch.log_softmax(x.float(), -1)
+        return torch.cat((y.gather(1, tokens), torch.topk(y, k)[0]), 1)
+
+    def result_of(call):
+        out = call()
+        return torch.cat((one, top), 1) if out is None else out.clone()
+
+    calls = {"torch eager": lambda: chain(x, tokens),
+             "monotile": ours.call("logprobs", LogprobsArgs, logprobs=one, tokens=tokens.to(torch.int32), top_logprobs=top, top_ids=ids, logits=x)}
+    if jit:
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(x, tokens)
+    return calls, lambda: chain(x, tokens), result_of
+
+
+def sample(dims, dtype, ours, jit):
+    """Draws differ between generators, so nothing is compared; what torch needs at the least is its sort."""
+    rows, cols = dims
+    x = uniform((rows, cols), dtype, -8, 8)
+    ids = torch.empty(rows, device=DEVICE, dtype=torch.int32)
+    temperature, top_p, limit = (torch.full((rows,), value, device=DEVICE) for value in (0.8, 0.95, 50.0))
+
+    def eager():
+        values, order = torch.sort(x.float() / temperature[:, None], -1, descending=True)
+        values[:, 50:] = -float("inf")
+        p = torch.softmax(values, -1)
+        p[p.cumsum(-1) - p > 0.95] = 0
+        noise = torch.empty_like(p).exponential_()
+        return order.gather(1, (p / noise).argmax(-1, keepdim=True))[:, 0]
+
+    calls = {"torch sort": lambda: torch.sort(x, -1, descending=True)[0], "torch eager": eager,
+             "monotile": ours.call("sample", SampleArgs, ids=ids, logits=x, temperature=temperature, top_p=top_p, top_k=limit.to(torch.int32))}
+    return calls, None, simple(ids)
+
+
 BUILDERS = {
     "add_rms_norm": lambda d, t, o, j: norm(d, t, o, True, j), "rms_norm": lambda d, t, o, j: norm(d, t, o, False, j), "rope": rope, "silu_mul": silu_mul,
-    "softmax": softmax, "gemm": gemm, "embedding": embedding, "argmax": argmax,
+    "softmax": softmax, "gemm": gemm, "embedding": embedding, "argmax": argmax, "layer_norm": layer_norm, "bias_gelu": bias_gelu, "gather_rows": gather_rows,
+    "quantise_int8": lambda d, t, o, j: quantise(d, t, o, j, torch.int8, 127.0), "kv_append": kv_append, "copy_blocks": copy_blocks, "moe_router": router,
+    "moe_dispatch": moe_dispatch, "moe_combine": moe_combine, "top_k": top_k, "logprobs": logprobs, "sample": sample,
     "attention_causal": lambda d, t, o, j: attention(d, t, o, j, True), "attention_full": lambda d, t, o, j: attention(d, t, o, j, False),
     "attention_decode": lambda d, t, o, j: attention(d, t, o, j, True, True),
 }
+if E4M3 is not None:
+    BUILDERS.update({"quantise_fp8": lambda d, t, o, j: quantise(d, t, o, j, E4M3, 448.0), "quantise_fp8_groups": lambda d, t, o, j: quantise(d, t, o, j, E4M3, 448.0, 128),
+                     "add_rms_norm_quantise": norm_quantise, "silu_mul_quantise": silu_quantise})
+# Operators for which compiling is worth its seconds.
+COMPILED = ("add_rms_norm", "rope", "silu_mul", "softmax", "layer_norm", "bias_gelu", "quantise_fp8", "quantise_fp8_groups", "add_rms_norm_quantise", "silu_mul_quantise",
+            "moe_router", "moe_combine", "attention_causal", "attention_full")
 TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 
 
@@ -372,6 +626,51 @@ def measure(row, ours, meter, jit, budget):
     return rows
 
 
+# Inputs and outputs of one element, in elements of the dtype (codes count by the byte): what an operator must move.
+POINT_TRAFFIC = {"rms_norm": (2, 0), "add_rms_norm": (4, 0), "layer_norm": (2, 0), "softmax": (2, 0), "silu_mul": (3, 0), "bias_gelu": (3, 0), "quantise_int8": (1, 1),
+                 "quantise_fp8": (1, 1), "add_rms_norm_quantise": (3, 1), "silu_mul_quantise": (2, 1), "gather_rows": (2, 0), "argmax": (1, 0)}
+
+
+def points(count=60):
+    """A fixed set: rows 1 to 16,384, columns 128 to 131,072, three dtypes, operators in turns."""
+    chosen, seen = random.Random(60), set()
+    operators = [op for op in POINT_TRAFFIC if op in BUILDERS]
+    while len(seen) < count:
+        op = operators[len(seen) % len(operators)]
+        rows, cols = chosen.choice((1, 8, 64, 512, 4096, 16384)), chosen.choice((128, 1024, 2880, 4096, 5120, 7168, 14336, 32000, 131072))
+        dtype = chosen.choice(("f16", "bf16", "f32"))
+        if rows * cols > 1 << 28 or (op, rows, cols, dtype) in seen:
+            continue
+        seen.add((op, rows, cols, dtype))
+        elements, codes = POINT_TRAFFIC[op]
+        size = rows * cols * (elements * (4 if dtype == "f32" else 2) + codes)
+        # A first guess of the time, for the number of calls in a graph: at 3 TB/s, and 3 us for a launch.
+        yield {"op": op, "shape": f"{rows}x{cols}", "dtype": dtype, "model": "", "phase": "", "calls": 0, "bytes": size, "flops": 0, "us": {"median": 3 + size / 3e6}}
+
+
+def report_points(rows):
+    """Ours against the best peer: mean and the worst ten."""
+    works = {}
+    for row in rows:
+        if row["status"] == "ok":
+            works.setdefault((row["op"], row["shape"], row["dtype"]), {})["monotile" if row["column"] == "c_abi" else row["implementation"]] = row["us"]["median"]
+    ratios = []
+    for work, times in works.items():
+        ours = times.pop("monotile", None)
+        if ours and times:
+            best = min(times, key=times.get)
+            ratios.append((times[best] / ours, work, ours, best, times[best]))
+    ratios.sort()
+    if not ratios:
+        return {}
+    product = statistics.geometric_mean(r[0] for r in ratios)
+    print(f"{len(ratios)} points: {sum(r[0] >= 1 for r in ratios)} at least as fast as the best peer, geometric mean {product:.2f} of its speed; the worst ten:")
+    for ratio, work, ours, best, peer in ratios[:10]:
+        print(f"  {ratio:5.2f}  {' '.join(work):44s} {ours:9.2f} us, {best} {peer:9.2f} us")
+    return {"points": len(ratios), "not_slower": sum(r[0] >= 1 for r in ratios), "geometric_mean": product,
+            "worst": [{"ratio": r[0], "work": r[1], "us": r[2], "peer": r[3], "peer_us": r[4]} for r in ratios[:10]]}
+
+
 def shapes_of(result, everything):
     """One portable row per work, in order of first appearance; single shapes before the steps of models."""
     seen, rows = set(), []
@@ -384,11 +683,36 @@ def shapes_of(result, everything):
     return rows
 
 
+def check(library):
+    """Every builder on the CPU: the number of calls whose output is wrong."""
+    global DEVICE
+    DEVICE = "cpu"
+    ours, wrong = Monotile(library, device="cpu"), 0
+    sizes = {"rope": [5, 4, 2, 32], "gemm": [7, 33, 64], "embedding": [9, 50, 64], "kv_append": [37, 2, 32], "copy_blocks": [5, 2, 32], "moe_router": [9, 16, 4],
+             "moe_dispatch": [9, 64, 3], "moe_combine": [9, 64, 3], "top_k": [3, 1000, 20], "logprobs": [3, 1000, 5]}
+    for op, builder in BUILDERS.items():
+        dims = [2, 32, 4, 2, 32] if op.startswith("attention") else sizes.get(op, [6, 256])
+        for dtype in (torch.float32, torch.bfloat16):
+            calls, expected, result_of = builder(dims, dtype, ours, None)
+            for name, call in calls.items():
+                if name != "monotile" and not name.startswith("torch"):
+                    continue
+                result, want = result_of(call), expected() if expected else None
+                error = ((result.double() - want.double()).norm() / want.double().norm()).item() if want is not None else 0.0
+                # Where a 16-bit rounding lies before codes of 8 bits, some move by a step.
+                bad = not error < (2e-2 if dtype == torch.bfloat16 else 1e-5)
+                wrong += bad
+                print(f"  {op:22s} {str(dtype)[6:]:9s} {name:12s} relative error {error:.2g}{'   WRONG' if bad else ''}", flush=True)
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="libmonotile_c.so of a CUDA build")
-    parser.add_argument("--json", required=True, help="result of monotile bench ops --json")
-    parser.add_argument("--out", required=True, help="the same with the peers' rows")
+    parser.add_argument("--check", action="store_true", help="compare outputs on the CPU and time nothing")
+    parser.add_argument("--json", help="result of monotile bench ops --json")
+    parser.add_argument("--points", action="store_true", help="a fixed set of 60 shapes instead of those of --json; lists the worst ten")
+    parser.add_argument("--out", help="the same with the peers' rows")
     parser.add_argument("--op", default="", help="only operators whose name holds this")
     parser.add_argument("--jit", type=int, default=15, help="shapes for which torch.compile and other compilers are run")
     parser.add_argument("--seconds", type=float, default=180, help="stop after this time")
@@ -396,28 +720,38 @@ def main():
     parser.add_argument("--everything", action="store_true", help="the steps of models too")
     arguments = parser.parse_args()
     torch.manual_seed(0)
+    if arguments.check:
+        return 1 if check(arguments.library) else 0
+    if not arguments.out or not (arguments.json or arguments.points):
+        parser.error("--out and one of --json, --points are needed")
     random.seed(0)
     start = time.perf_counter()
-    with open(arguments.json, encoding="utf-8") as file:
-        result = json.load(file)
+    result = {"environment": {}, "rows": [], "seconds": 0}
+    if not arguments.points:
+        with open(arguments.json, encoding="utf-8") as file:
+            result = json.load(file)
     ours, meter = Monotile(arguments.library), Meter()
     import triton
 
     result["environment"]["peers"] = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda}
-    jits = 0
-    for row in shapes_of(result, arguments.everything):
+    jits, compiled = 0, []  # one shape of an operator is compiled
+    for row in points() if arguments.points else shapes_of(result, arguments.everything):
         if arguments.op not in row["op"]:
             continue
         if time.perf_counter() - start > arguments.seconds:
             result.setdefault("notes", []).append("peers: stopped by --seconds; later shapes have none")
             break
-        jit = jits < arguments.jit and row["op"] in ("add_rms_norm", "rope", "silu_mul", "softmax", "attention_causal", "attention_full")
+        jit = jits < (12 if arguments.points else arguments.jit) and row["op"] in COMPILED and row["op"] not in compiled
         jits += jit
+        if jit:
+            compiled.append(row["op"])
         try:
             result["rows"] += measure(row, ours, meter, jit, arguments.budget)
         except torch.OutOfMemoryError as error:
             print(f"  {row['op']} {row['shape']}: {error}", flush=True)
         torch.cuda.empty_cache()
+    if arguments.points:
+        result["summary"] = report_points(result["rows"])
     # Rows of one work stand together.
     order = {}
     for row in result["rows"]:
