@@ -6,6 +6,8 @@
 //
 //   monotile_gemm [--seconds S] [--set main|llama|skinny|all] [--regimes 1|2] [--list FILE]
 //
+// Products of few rows are timed as nodes of a graph, 24 calls over rotating buffers, beside the rate at which their bytes go by.
+//
 // Prints a line per shape; FILE gets the time of every candidate. Exit code 1 if a check fails.
 
 #include <cublasLt.h>
@@ -36,7 +38,9 @@
 namespace {
 
 using namespace monotile;  // NOLINT
-using Params = kernels::GemmTilesParams<kernels::AffineEpilogue>;
+
+/// Everything runs here.
+cudaStream_t queue = nullptr;
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -142,7 +146,7 @@ class CublasLt {
   void run(int algorithm, const void* a, const void* b, void* c) {
     const float one = 1, zero = 0;
     multiply_(handle_, product_, &one, b, weights_, a, activations_, &zero, c, result_, c, result_,
-              &found_[algorithm].algo, workspace_, kWorkspace, nullptr);
+              &found_[algorithm].algo, workspace_, kWorkspace, queue);
   }
 
  private:
@@ -169,7 +173,9 @@ std::vector<std::array<int, 4>> shapes_of(std::integer_sequence<uint32_t, C...>)
            ops::tiles::config_at<C>::kind == lang::schedule::split}...};
 }
 const std::vector<std::array<int, 4>> kTiles = shapes_of(std::make_integer_sequence<uint32_t, ops::tiles::kConfigs>());
-const char* const kNames[] = {"plain", "ring", "wide", "broad", "square", "narrow", "split"};
+const char* const kNames[] = {"plain", "ring",    "wide",  "broad", "square",      "narrow",
+                              "split", "fewring", "few16", "few64", "fewsplit16-", "fewsplit64-"};
+static_assert(std::size(kNames) == ops::tiles::kConfigs);
 
 struct Candidate {
   std::string name;
@@ -185,7 +191,7 @@ struct Bench {
   FILE* list = nullptr;
   bool failed = false;
 
-  explicit Bench(const DeviceInfo& device) : info(device), stream(device.device, nullptr) {
+  explicit Bench(const DeviceInfo& device) : info(device), stream(device.device, queue) {
     check(cudaMallocManaged(&worst, 8), "memory");
   }
 
@@ -203,17 +209,29 @@ struct Bench {
   }
   void add_config(std::vector<Candidate>& to, DType dtype, uint32_t config, int split, int64_t m, int64_t n,
                   int64_t k) {
-    const auto function = find_kernel_as<Params>("gemm.tiles", target_of(info), ops::tiles::variant(dtype, config));
+    const bool across = ops::tiles::lies_across(config);
+    if (across && m > ops::tiles::kMostFewRows) return;
+    across ? add_as<kernels::AcrossEpilogue>(to, dtype, config, split, m, n, k)
+           : add_as<kernels::AffineEpilogue>(to, dtype, config, split, m, n, k);
+  }
+  template <class Epilogue>
+  void add_as(std::vector<Candidate>& to, DType dtype, uint32_t config, int split, int64_t m, int64_t n, int64_t k) {
+    using Params = kernels::GemmTilesParams<Epilogue>;
+    const auto function =
+        find_kernel_as<Params>(ops::tiles::kernel_name(config), target_of(info), ops::tiles::variant(dtype, config));
     if (function == nullptr) return;
     const auto [bm, bn, bk, splits] = kTiles[config];
     if ((split > 1) != (splits != 0) || split > k / bk) return;
     const auto tiles = [](int64_t extent, int tile) { return static_cast<int>((extent + tile - 1) / tile); };
-    const lang::tile_space space{tiles(m, bm),        tiles(n, bn),        tiles(k, bk), 1,
-                                 static_cast<int>(m), static_cast<int>(n), split};
+    const bool across = ops::tiles::lies_across(config);
+    const int64_t rows = across ? n : m, cols = across ? m : n;
+    const lang::tile_space space{tiles(rows, bm),        tiles(cols, bn),        tiles(k, bk), 1,
+                                 static_cast<int>(rows), static_cast<int>(cols), split};
     to.push_back({kNames[config] + (split > 1 ? std::to_string(split) : ""),
                   [=, this](void* a, void* b, void* c) {
                     Params p{};
-                    p.a = view(a, dtype, m, k), p.b = view(b, dtype, n, k), p.c = view(c, dtype, m, n);
+                    p.a = view(across ? b : a, dtype, rows, k), p.b = view(across ? a : b, dtype, cols, k);
+                    p.c = view(c, dtype, m, n);
                     p.tiles = space;
                     function(stream, Grid{info.units, 0}, p);
                   },
@@ -313,7 +331,11 @@ std::vector<Shape> shape_set(const std::string& name) {
     for (const int64_t m : {128, 256, 512, 1024, 2048, 4096, 8192, 16384}) llama(m);
   }
   if (name == "skinny" || name == "all") {
-    for (const int64_t m : {1, 8, 16, 64}) llama(m);
+    for (const int64_t m : {1, 4, 16, 64}) {
+      for (const auto& [n, k] :
+           std::vector<std::pair<int64_t, int64_t>>{{4096, 4096}, {14336, 4096}, {4096, 14336}, {128256, 4096}})
+        set.push_back({m, n, k});
+    }
   }
   return set;
 }
@@ -333,6 +355,7 @@ int main(int argc, char** argv) {
   }
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  check(cudaStreamCreate(&queue), "stream");
   Bench bench(device_info(parse_device("cuda")));
   bench.list = list.empty() ? nullptr : std::fopen(list.c_str(), "w");
   std::printf("%s, path %s, %s\n", bench.info.name.c_str(), bench.info.path.c_str(), bench.info.driver.c_str());
@@ -372,6 +395,21 @@ int main(int argc, char** argv) {
     const bool rows_only = bench.choice(dtype, s.m, s.n, s.k) == "rows";
     (void)rows_only;
     size_t turn = 0;
+    constexpr int kNodes = 24;
+    const bool few = s.m <= ops::tiles::kMostFewRows;
+    std::vector<cudaGraphExec_t> graphs;
+    check(cudaDeviceSynchronize(), "fill");
+    for (size_t i = 0; few && i < all.size(); ++i) {
+      cudaGraph_t graph;
+      check(cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal), "capture");
+      for (int node = 0; node < kNodes; ++node) {
+        char* buffer = buffers[static_cast<size_t>(node) % buffers.size()];
+        all[i].run(buffer, buffer + a_bytes, buffer + a_bytes + b_bytes);
+      }
+      check(cudaStreamEndCapture(queue, &graph), all[i].name.c_str());
+      check(cudaGraphInstantiate(&graphs.emplace_back(), graph, 0), all[i].name.c_str());
+      check(cudaGraphDestroy(graph), "graph");
+    }
     for (int regime = 0; regime < (s.m * s.n >= 1 << 23 && flops > 1e11 ? regimes : 1); ++regime) {
       for (Candidate& c : all) c.ms.clear();
       const int repeats = regime == 1 ? 9 : 15;
@@ -385,14 +423,18 @@ int main(int argc, char** argv) {
             check(cudaDeviceSynchronize(), "synchronize");
             std::this_thread::sleep_for(std::chrono::milliseconds(8));
           }
-          spin<<<1, 32>>>(60000);
-          check(cudaEventRecord(before), "record");
-          all[i].run(buffer, buffer + a_bytes, buffer + a_bytes + b_bytes);
-          check(cudaEventRecord(after), "record");
+          spin<<<1, 32, 0, queue>>>(60000);
+          check(cudaEventRecord(before, queue), "record");
+          if (few) {
+            check(cudaGraphLaunch(graphs[i], queue), all[i].name.c_str());
+          } else {
+            all[i].run(buffer, buffer + a_bytes, buffer + a_bytes + b_bytes);
+          }
+          check(cudaEventRecord(after, queue), "record");
           check(cudaEventSynchronize(after), all[i].name.c_str());
           float ms = 0;
           check(cudaEventElapsedTime(&ms, before, after), "elapsed");
-          if (r >= 0) all[i].ms.push_back(ms);
+          if (r >= 0) all[i].ms.push_back(few ? ms / kNodes : ms);
         }
       }
       double vendor = 1e9, ours = 1e9, best = 1e9;
@@ -410,12 +452,18 @@ int main(int argc, char** argv) {
           std::fprintf(bench.list, "%ld %ld %ld %d %s %.5f\n", static_cast<long>(s.m), static_cast<long>(s.n),
                        static_cast<long>(s.k), regime, c.name.c_str(), ms);
       }
-      std::printf("%5ld x %6ld x %5ld %s cublasLt %8.1f us %4.0f TF | chosen %-7s %.3f | best %-7s %.3f\n",
-                  static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k), regime == 1 ? "gap " : "sust",
+      std::printf("%5ld x %6ld x %5ld %s cublasLt %8.1f us %4.0f TF | chosen %-7s %.3f | best %-7s %.3f",
+                  static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k),
+                  few           ? "node"
+                  : regime == 1 ? "gap "
+                                : "sust",
                   vendor * 1e3, flops / vendor * 1e-9, bench.choice(dtype, s.m, s.n, s.k).c_str(), vendor / ours,
                   best_name.c_str(), vendor / best);
+      if (few) std::printf(" | chosen %.0f GB/s, best %.0f GB/s", bytes / ours * 1e-6, bytes / best * 1e-6);
+      std::printf("\n");
       if (regime == 0) logs[0] += std::log(vendor / ours), logs[1] += std::log(vendor / best), ++counted;
     }
+    for (const cudaGraphExec_t graph : graphs) check(cudaGraphExecDestroy(graph), "graph");
     char* buffer = buffers[0];
     check(cudaMemset(buffer + a_bytes + b_bytes, 0xff, s.m * s.n * 2), "poison");
     Bench::GemmArgs_at{&bench, dtype, s.m, s.n, s.k}(buffer, buffer + a_bytes, buffer + a_bytes + b_bytes);

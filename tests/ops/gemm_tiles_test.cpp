@@ -177,13 +177,20 @@ TEST_P(GemmTilesTest, ManyTilesAndSteps) {
 TEST_P(GemmTilesTest, EveryConfiguration) {
   for (const DType t : {DType::bf16, DType::f16}) {
     for (config_ = 0; config_ < ops::tiles::kConfigs; ++config_) {
-      forced_ = find_kernel("gemm.tiles", target_of(device_info(device())), ops::tiles::variant(t, config_));
+      forced_ = find_kernel(ops::tiles::kernel_name(config_), target_of(device_info(device())),
+                            ops::tiles::variant(t, config_));
       if (forced_ == nullptr) continue;
+      const bool splits =
+          config_ == ops::tiles::kSplit || config_ == ops::tiles::kFewSplit16 || config_ == ops::tiles::kFewSplit64;
       for (const int split : {1, 2, 4, 8}) {
-        if ((split > 1) != (config_ == ops::tiles::kSplit)) continue;
+        if ((split > 1) != splits) continue;
         split_ = split;
         SCOPED_TRACE("configuration " + std::to_string(config_) + " split " + std::to_string(split));
         check({.a = t, .c = t, .m = 270, .n = slow() ? 200 : 600, .k = 648});
+        if (ops::tiles::lies_across(config_)) {
+          for (const int64_t m : {1, 17, 64})
+            check({.a = t, .c = t, .m = m, .n = slow() ? 140 : 333, .k = 648, .bias = t, .residual = t});
+        }
         check(
             {.a = t, .c = DType::f32, .m = 150, .n = 147, .k = 1021, .padding = 3, .bias = DType::f32, .residual = t});
       }

@@ -2,6 +2,8 @@
 // How products by tiles are instantiated: shared by gemm_tiles_*.kernels.cpp, several files to keep each compile
 // short.
 
+#include <type_traits>
+
 #include "monotile/kernels/gemm/gemm_tiles.hpp"
 #include "ops/gemm/tile_configs.hpp"
 #include "ops/row_tiles.hpp"
@@ -23,9 +25,10 @@ template <class T, uint32_t... Configs>
 void register_tiles() {
   const auto one = []<uint32_t C>() {
     if constexpr (builds(tiles::config_at<C>::kind)) {
-      using K = kernels::GemmTiles<tiles::config_at<C>, T>;
+      using Epilogue = std::conditional_t<tiles::lies_across(C), kernels::AcrossEpilogue, kernels::AffineEpilogue>;
+      using K = kernels::GemmTiles<tiles::config_at<C>, T, Epilogue>;
       using Params = typename K::Params;
-      register_kernel("gemm.tiles", lang::kTarget, tiles::variant(dtype_of<T>, C),
+      register_kernel(tiles::kernel_name(C), lang::kTarget, tiles::variant(dtype_of<T>, C),
                       erase<Params>(&lang::launch_tiles<K, Params>));
     }
   };

@@ -16,8 +16,17 @@ enum Config : uint32_t {
   kSquare,
   kNarrow,  ///< few rows
   kSplit,   ///< few tiles, many steps
+  // From here on for few rows of a: tiles lie across the result, so that the weights fill the rows of the instructions and are streamed once.
+  kFewRing,  ///< every GPU, any alignment
+  kFew16,    ///< sm_90a: up to 16 rows
+  kFew64,
+  kFewSplit16,  ///< few tiles, many steps
+  kFewSplit64,
   kConfigs
 };
+constexpr bool lies_across(uint32_t config) { return config >= kFewRing; }
+constexpr int64_t kMostFewRows = 64;
+constexpr const char* kernel_name(uint32_t config) { return lies_across(config) ? "gemm.tiles_across" : "gemm.tiles"; }
 
 using lang::schedule;
 using lang::tile_config;
@@ -37,6 +46,16 @@ template <>
 struct config_at<kNarrow> : tile_config<schedule::pingpong, 128, 64, 64, 8, 1, 8> {};
 template <>
 struct config_at<kSplit> : tile_config<schedule::split, 128, 128, 64, 6> {};
+template <>
+struct config_at<kFewRing> : tile_config<schedule::ring, 128, 64, 64, 4> {};
+template <>
+struct config_at<kFew16> : tile_config<schedule::pingpong, 128, 16, 64, 9> {};
+template <>
+struct config_at<kFew64> : tile_config<schedule::pingpong, 128, 64, 64, 7> {};
+template <>
+struct config_at<kFewSplit16> : tile_config<schedule::split, 128, 16, 64, 10> {};
+template <>
+struct config_at<kFewSplit64> : tile_config<schedule::split, 128, 64, 64, 8> {};
 
 constexpr uint32_t variant(DType operands, uint32_t config) { return static_cast<uint32_t>(operands) << 8 | config; }
 

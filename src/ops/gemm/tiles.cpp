@@ -27,9 +27,19 @@ constexpr TileShape shape_of(double step_us, double per_tile_us) {
   return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, step_us, per_tile_us};
 }
 constexpr TileShape kShapes[tiles::kConfigs] = {
-    shape_of<tiles::kPlain>(100, 0),     shape_of<tiles::kRing>(1.0, 4.0),     shape_of<tiles::kWide>(0.657, 5.0),
-    shape_of<tiles::kBroad>(0.504, 3.0), shape_of<tiles::kSquare>(0.353, 1.8), shape_of<tiles::kNarrow>(0.187, 4.0),
+    shape_of<tiles::kPlain>(100, 0),
+    shape_of<tiles::kRing>(1.0, 4.0),
+    shape_of<tiles::kWide>(0.657, 5.0),
+    shape_of<tiles::kBroad>(0.504, 3.0),
+    shape_of<tiles::kSquare>(0.353, 1.8),
+    shape_of<tiles::kNarrow>(0.187, 4.0),
     shape_of<tiles::kSplit>(0.363, 6.7),
+    // Not measured yet: a step moves 16 KB of weights, at most 100 GB/s a multiprocessor.
+    shape_of<tiles::kFewRing>(0.5, 3.0),
+    shape_of<tiles::kFew16>(0.17, 1.0),
+    shape_of<tiles::kFew64>(0.2, 1.5),
+    shape_of<tiles::kFewSplit16>(0.17, 3.0),
+    shape_of<tiles::kFewSplit64>(0.2, 4.5),
 };
 /// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take
 /// turns.
@@ -72,11 +82,13 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
   for (uint32_t c = 0; c < tiles::kConfigs; ++c) {
     const TileShape& s = kShapes[c];
     if (s.kind != lang::schedule::plain && s.kind != lang::schedule::ring && !engine) continue;
-    if (find_kernel("gemm.tiles", target, tiles::variant(args.a.dtype, c)) == nullptr) continue;
+    if (find_kernel(tiles::kernel_name(c), target, tiles::variant(args.a.dtype, c)) == nullptr) continue;
+    const bool across = tiles::lies_across(c);
+    if (across && m > tiles::kMostFewRows) continue;
     for (const int split : {1, 2, 4, 8}) {
       if ((split > 1) != (s.kind == lang::schedule::split)) continue;
       if (split > 1 && ceil_div(k, s.bk) < 4 * split) break;  // too few steps to share
-      const double us = predicted_us(s, split, m, n, k, device);
+      const double us = across ? predicted_us(s, split, n, m, k, device) : predicted_us(s, split, m, n, k, device);
       if (best.config == tiles::kConfigs || us < best.us) best = {c, split, us};
     }
   }
@@ -102,7 +114,7 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   const Pick best = pick(args, device);
   plan.kernel = reinterpret_cast<const void*>(
-      find_kernel("gemm.tiles", target_of(device), tiles::variant(args.a.dtype, best.config)));
+      find_kernel(tiles::kernel_name(best.config), target_of(device), tiles::variant(args.a.dtype, best.config)));
   plan.config = {static_cast<int64_t>(best.config), best.split};
 }
 
@@ -117,25 +129,34 @@ lang::matrix_view matrix_of(const TensorView& t) {
   return v;
 }
 
-void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*) {
-  if (args.c.size() == 0) return;
-  using Params = kernels::GemmTilesParams<kernels::AffineEpilogue>;
+/// `rows` and `cols` are the operands that tiles run along; the result is theirs, or lies across.
+template <class Epilogue>
+void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const TensorView& rows,
+            const TensorView& cols) {
+  using Params = kernels::GemmTilesParams<Epilogue>;
   const TileShape& s = kShapes[plan.config[0]];
   Params p{};
-  p.a = matrix_of(args.a);
-  p.b = matrix_of(args.b);
+  p.a = matrix_of(rows);
+  p.b = matrix_of(cols);
   p.c = matrix_of(args.c);
-  p.tiles = {static_cast<int>(ceil_div(p.c.rows, s.bm)),
-             static_cast<int>(ceil_div(p.c.cols, s.bn)),
+  p.tiles = {static_cast<int>(ceil_div(p.a.rows, s.bm)),
+             static_cast<int>(ceil_div(p.b.rows, s.bn)),
              static_cast<int>(ceil_div(p.a.cols, s.bk)),
              1,
-             p.c.rows,
-             p.c.cols,
+             p.a.rows,
+             p.b.rows,
              static_cast<int>(plan.config[1])};
   if (args.bias.defined()) p.epilogue.bias = column_vector(args.bias);
   if (args.residual.defined()) p.epilogue.residual = matrix_of(args.residual);
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+}
+
+void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*) {
+  if (args.c.size() == 0) return;
+  if (tiles::lies_across(static_cast<uint32_t>(plan.config[0])))
+    return launch<kernels::AcrossEpilogue>(plan, stream, args, args.b, args.a);
+  launch<kernels::AffineEpilogue>(plan, stream, args, args.a, args.b);
 }
 
 }  // namespace

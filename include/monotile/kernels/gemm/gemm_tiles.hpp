@@ -18,15 +18,24 @@ struct GemmStage {
 
 /// An epilogue is a plain struct whose call operator may use every word on accumulators.
 template <class Ctx, class Acc, class Epilogue>
-MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const Epilogue& epilogue) {
+MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_view& c, const Epilogue& epilogue) {
   epilogue(ctx, acc, t);
+  store(ctx, c, t, acc);
 }
-/// The one that the library itself instantiates: what it does is known at run time.
+/// The ones that the library itself instantiates: what they do is known at run time.
 template <class Ctx, class Acc>
-MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const AffineEpilogue& e) {
+MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_view& c, const AffineEpilogue& e) {
   if (e.scale != 1.0f) map_cells(ctx, acc, t, [&](auto v) { return v * e.scale; });
   if (e.bias.data != nullptr) add_columns(ctx, acc, t, e.bias);
   if (e.residual.data != nullptr) add_cells(ctx, acc, t, e.residual);
+  store(ctx, c, t, acc);
+}
+template <class Ctx, class Acc>
+MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_view& c, const AcrossEpilogue& e) {
+  if (e.scale != 1.0f) map_cells(ctx, acc, t, [&](auto v) { return v * e.scale; });
+  if (e.bias.data != nullptr) add_rows(ctx, acc, t, e.bias);
+  if (e.residual.data != nullptr) add_cells_across(ctx, acc, t, e.residual);
+  store_across(ctx, c, t, acc);
 }
 
 template <class Cfg, class T, class Epilogue = AffineEpilogue>
@@ -44,10 +53,7 @@ struct GemmTiles {
           copy_async(cx, stage.b, p.b, t.batch, t.n, k * Cfg::bk);
         },
         [&](auto& cx, auto& acc, auto& stage) { mma(cx, acc, stage.a, stage.b); },
-        [&](auto& cx, auto& acc, const tile_coord& t) {
-          finish_cells(cx, acc, t, p.epilogue);
-          store(cx, p.c, t, acc);
-        });
+        [&](auto& cx, auto& acc, const tile_coord& t) { finish_cells(cx, acc, t, p.c, p.epilogue); });
   }
 
   /// On the host, before a launch: which matrices are copied into which tiles.

@@ -12,9 +12,12 @@ struct AffineEpilogue {
   lang::matrix_view residual;  ///< like c; residual.data may be null
 };
 
+/// The same where a and b have changed places, because one has few rows: tiles hold the result turned on its side, and bias runs down them.
+struct AcrossEpilogue : AffineEpilogue {};
+
 template <class Epilogue>
 struct GemmTilesParams {
-  lang::matrix_view a, b, c;  ///< [m, k], [n, k], [m, n]
+  lang::matrix_view a, b, c;  ///< [m, k], [n, k], [m, n]; with AcrossEpilogue c is [n, m]
   lang::tile_space tiles;
   Epilogue epilogue;
 };

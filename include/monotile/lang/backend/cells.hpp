@@ -66,6 +66,35 @@ MT_FN void add_cells(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& 
   });
 }
 
+/// acc += rows[row].
+template <class Ctx, class Acc>
+MT_FN void add_rows(Ctx& cx, Acc& acc, const tile_coord& t, const any_vector& rows) {
+  with_element_type(cx, rows.dtype, [&](auto type) {
+    const auto* data = static_cast<const decltype(type)*>(rows.data);
+    each_vector(cx, acc, t, [&](auto& v, int row, int) {
+      if (row >= cx.space.rows) return;
+      const float addend = promote(data[row]);
+      MT_UNROLL
+      for (float& x : v) x += addend;
+    });
+  });
+}
+/// acc += cells[column, row]: those of a matrix that lies across the tiles.
+template <class Ctx, class Acc>
+MT_FN void add_cells_across(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& cells) {
+  with_element_type(cx, cells.dtype, [&](auto type) {
+    const auto* data = static_cast<const decltype(type)*>(cells.data) + t.batch * cells.batch_stride;
+    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+      if (row >= cx.space.rows) return;
+      MT_UNROLL
+      for (float& x : v) {
+        if (col < cx.space.cols) x += promote(data[col * cells.stride + row]);
+        ++col;
+      }
+    });
+  });
+}
+
 template <class T, int N>
 struct alignas(N * sizeof(T)) packed {
   T v[N];
@@ -90,6 +119,23 @@ MT_FN void store_from_registers(Ctx& cx, const matrix_view& c, const tile_coord&
         for (int e = 0; e < kVector; ++e) {
           if (col + e < c.cols) to[e] = rounding<T>::apply(v[e]);
         }
+      }
+    });
+  });
+}
+
+/// Rounds to the type of c and stores acc across: c[column, row] = acc[row, column].
+template <class Ctx, class Acc>
+MT_FN void store_across(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
+  with_element_type(cx, c.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* data = static_cast<T*>(c.data) + t.batch * c.batch_stride;
+    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+      if (row >= cx.space.rows) return;
+      MT_UNROLL
+      for (const float x : v) {
+        if (col < cx.space.cols) data[col * c.stride + row] = rounding<T>::apply(x);
+        ++col;
       }
     });
   });

@@ -6,6 +6,7 @@
 #include "monotile/lang/fragment.hpp"
 
 // clang-format off
+#define MT_REGISTERS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MT_REGISTERS_0 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -42,6 +43,7 @@ struct warpgroup_product;
     }                                                                                                            \
   };
 #define MT_WARPGROUP_PRODUCTS(T, types)                                                                           \
+  MT_WARPGROUP_PRODUCT(T, types, 16, MT_REGISTERS_8, "8", "9", "10", MT_SUMS_8(0))                                \
   MT_WARPGROUP_PRODUCT(T, types, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32(0))                             \
   MT_WARPGROUP_PRODUCT(T, types, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66", MT_SUMS_32(0),        \
                        MT_SUMS_32(32))                                                                            \
@@ -55,6 +57,7 @@ MT_WARPGROUP_PRODUCTS(half_t, "f16.f16")
 #undef MT_WARPGROUP_PRODUCT
 #undef MT_SUMS_32
 #undef MT_SUMS_8
+#undef MT_REGISTERS_8
 #undef MT_REGISTERS_0
 #undef MT_REGISTERS_1
 #undef MT_REGISTERS_2

@@ -1,0 +1,11 @@
+// Products of few rows of bf16, by tiles that lie across the result; compiled once per target.
+
+#include "ops/gemm/register_tiles.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_gemm_few_rows_bf16() {
+  register_tiles<bfloat16_t, tiles::kFewRing, tiles::kFew16, tiles::kFew64, tiles::kFewSplit16, tiles::kFewSplit64>();
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
