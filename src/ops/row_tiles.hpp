@@ -52,6 +52,11 @@ struct RowTile {
   int rows_per_program;
 };
 
+/// Devices that compile a kernel when it is first used, anew for each number of waves: few shapes of programs are worth more there than the best one.
+inline bool compiles_on_use(const DeviceInfo& device) { return device.device.kind == DeviceKind::opencl; }
+/// Two waves, so that a row's program has something to exchange.
+inline int few_threads(const DeviceInfo& device) { return 2 * device.wave; }
+
 /// Whole waves that hold `vectors` vectors at `per_lane` a lane.
 inline int whole_waves(int64_t vectors, int64_t per_lane, const DeviceInfo& device) {
   const int64_t lanes = (vectors + per_lane - 1) / per_lane, wave = device.wave;
@@ -62,6 +67,7 @@ inline int whole_waves(int64_t vectors, int64_t per_lane, const DeviceInfo& devi
 inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
   const int64_t vectors = (cols + 7) / 8;
+  if (compiles_on_use(device)) return vectors <= 32 ? RowTile{kRows32, device.wave, device.wave / 32} : RowTile{kStream, device.wave, 1};
   if (vectors <= 16) return {kRows16, 128, 8};
   if (vectors <= 32) return {kRows32, 128, 4};
   if (vectors <= 256) return {kBlock1, whole_waves(vectors, 1, device), 1};
@@ -73,6 +79,7 @@ inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
 /// The same for operators that want a row to have its program for itself, of at most `most_threads` lanes. Layouts: kBlock1, kBlock2, kWide.
 inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device, int most_threads) {
   if (device.device.kind == DeviceKind::cpu) return {kBlock1, 1, 1};
+  if (compiles_on_use(device)) return {kWide, few_threads(device), 1};
   const int64_t vectors = (cols + 7) / 8;
   if (vectors <= 256) return {kBlock1, whole_waves(vectors, 1, device), 1};
   if (vectors <= 1024) return {kBlock2, whole_waves(vectors, 2, device), 1};
@@ -94,6 +101,7 @@ inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const D
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1, 1};
   const int64_t vectors = (cols + 7) / 8;
   if (vectors <= 16) return {kRows16, 128, 8, 1};
+  if (compiles_on_use(device)) return {kBlock1, device.wave, 1, (vectors + device.wave - 1) / device.wave};
   const int64_t most = rows * vectors <= static_cast<int64_t>(device.units) * 256 ? 64 : 256, chunks = (vectors + most - 1) / most;
   const int threads = whole_waves(vectors, chunks, device);
   return {(exact ? kExact : 0) + kBlock1, threads, 1, (vectors + threads - 1) / threads};
@@ -102,7 +110,7 @@ inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const D
 /// Where exact layouts are built too: rows that are not whole aligned vectors take one of three general layouts.
 inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device) {
   RowTile tile = pick_row_tile(cols, device);
-  if (device.device.kind == DeviceKind::cpu) return tile;
+  if (device.device.kind == DeviceKind::cpu || compiles_on_use(device)) return tile;
   const int64_t vectors = (cols + 7) / 8;
   if (exact) {
     // H200, 2026-11-29, hand-written trials of the fp16 residual norm (docs/notes/add-rms-norm-h200.md): 4096 columns 134.5 us with 512 lanes of one vector, 135.3 with 256

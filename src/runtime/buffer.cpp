@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "monotile/device.hpp"
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/driver.hpp"
 
 namespace monotile {
 namespace {
@@ -29,7 +29,9 @@ void* allocate_host(Device device, size_t bytes) {
 
 Buffer::Buffer(Device device, size_t bytes) : device_(device_info(device).device), bytes_(bytes) {
   check_size(device, bytes);
-  if (bytes != 0) data_ = device_.host_memory() ? allocate_host(device_, bytes) : cuda::allocate(device_.index, bytes);
+  if (bytes != 0)
+    data_ =
+        device_.host_memory() ? allocate_host(device_, bytes) : driver_of(device_.kind).allocate(device_.index, bytes);
 }
 
 Buffer::Buffer(Stream& stream, size_t bytes) : device_(stream.device()), bytes_(bytes) {
@@ -38,7 +40,7 @@ Buffer::Buffer(Stream& stream, size_t bytes) : device_(stream.device()), bytes_(
   if (device_.host_memory()) {
     data_ = allocate_host(device_, bytes);
   } else {
-    data_ = cuda::allocate_in_order(device_.index, stream.native(), bytes);
+    data_ = driver_of(device_.kind).allocate_in_order(device_.index, stream.native(), bytes);
     stream_ = stream.native();
     pooled_ = true;
   }
@@ -49,9 +51,9 @@ Buffer::~Buffer() {
   if (device_.host_memory()) {
     ::operator delete(data_, kAlignment);
   } else if (pooled_) {
-    cuda::release_in_order(device_.index, stream_, data_);
+    driver_of(device_.kind).release_in_order(device_.index, stream_, data_);
   } else {
-    cuda::release(device_.index, data_);
+    driver_of(device_.kind).release(device_.index, data_);
   }
 }
 

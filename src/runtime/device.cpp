@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/driver.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/scoped_target.hpp"
 #include "runtime/thread_pool.hpp"
@@ -111,9 +111,11 @@ Found& found() {
   static Found result = [] {
     Found all;
     all.devices.push_back(describe_cpu(all.absent));
-    cuda::Found gpus = cuda::find();
-    all.devices.insert(all.devices.end(), gpus.devices.begin(), gpus.devices.end());
-    all.absent.insert(all.absent.end(), gpus.absent.begin(), gpus.absent.end());
+    for (const Driver* driver : {&cuda_driver, &opencl_driver}) {
+      const FoundDevices part = driver->find();
+      all.devices.insert(all.devices.end(), part.devices.begin(), part.devices.end());
+      all.absent.insert(all.absent.end(), part.absent.begin(), part.absent.end());
+    }
     all.devices.push_back(describe_emulated(32));
     all.devices.push_back(describe_emulated(64));
     return all;
@@ -183,6 +185,7 @@ const char* to_string(Target target) {
     case Target::emulated64: return "emulated64";
     case Target::cuda_sm80: return "cuda_sm80";
     case Target::cuda_sm90: return "cuda_sm90";
+    case Target::spirv: return "spirv";
     case Target::count: break;
   }
   return "unknown target";
@@ -199,6 +202,7 @@ DeviceKind kind_of(Target target) {
     case Target::cpu_avx2: return DeviceKind::cpu;
     case Target::cuda_sm80:
     case Target::cuda_sm90: return DeviceKind::cuda;
+    case Target::spirv: return DeviceKind::opencl;
     default: return DeviceKind::emulated;
   }
 }
@@ -214,6 +218,7 @@ Target target_of(const DeviceInfo& device) {
     case DeviceKind::cpu: return device.path == "cpu_avx2" ? Target::cpu_avx2 : Target::cpu_plain;
     case DeviceKind::emulated: return device.wave == 64 ? Target::emulated64 : Target::emulated32;
     case DeviceKind::cuda: return device.path == "cuda_sm90" ? Target::cuda_sm90 : Target::cuda_sm80;
+    case DeviceKind::opencl: return Target::spirv;
     default: break;
   }
   throw Error(ErrorCode::unsupported, "device: " + to_string(device.device) + " has no code path in this build");

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "runtime/choose.hpp"
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/driver.hpp"
 
 namespace monotile {
 namespace {
@@ -69,7 +69,7 @@ Context::~Context() = default;
 
 void* Context::workspace(size_t bytes) {
   if (bytes <= workspace_.size()) return workspace_.data();
-  if (!device().host_memory() && cuda::is_capturing(device().index, stream_->native())) {
+  if (Graph::supported(device()) && driver_of(device().kind).is_capturing(device().index, stream_->native())) {
     throw Error(ErrorCode::invalid_argument,
                 "Context: the workspace must grow from " + std::to_string(workspace_.size()) + " to " +
                     std::to_string(bytes) +

@@ -20,7 +20,7 @@ using golden::Json;
 using Ids = std::vector<int32_t>;
 
 constexpr int64_t kContext = 128;
-constexpr Device kCuda{DeviceKind::cuda, 0};
+constexpr Device kCuda{DeviceKind::cuda, 0}, kOpenCL{DeviceKind::opencl, 0};
 
 std::string model_path(const std::string& file) { return golden::source_path("tests/models/" + file); }
 
@@ -163,6 +163,13 @@ TEST(SmallGolden, CudaBf16Residual) {
   for (const char* architecture : {"llama", "gemma3"}) {
     check_small_models(architecture, kCuda, bf16_stream(), {.logits = 6e-2, .greedy = false});
   }
+}
+
+/// fp32 throughout; only the order of sums and the device's exp, sin and cos differ from the CPU's.
+TEST(SmallGolden, OpenCL) {
+  if (!device_present(kOpenCL)) GTEST_SKIP() << "no opencl:0";
+  check_small_models("llama", kOpenCL, exact(), kExactLlama);
+  check_small_models("gemma3", kOpenCL, exact(), kExactGemma);
 }
 
 /// Each wrong parameter moves the logits as far as it moves the oracle's: so each one is read and used.

@@ -29,7 +29,7 @@ namespace monotile::test {
 
 // ---- Devices as parameters ----------
 
-/// The CPU, both emulated widths, and the first GPU, as far as they are present.
+/// The CPU, both emulated widths, and the first device of each other kind, as far as they are present.
 inline std::vector<Device> test_devices() {
   std::vector<Device> list;
   for (const DeviceInfo& info : devices()) {
@@ -40,7 +40,7 @@ inline std::vector<Device> test_devices() {
   return list;
 }
 
-/// "cpu", "emulated32", "cuda0": labels are picked by these words.
+/// "cpu", "emulated32", "cuda0", "opencl0": labels are picked by these words.
 inline std::string device_label(Device device) {
   std::string name;
   for (const char c : to_string(device)) {
@@ -52,8 +52,8 @@ inline std::string device_label(Device device) {
 class OnDevice : public ::testing::TestWithParam<Device> {
  protected:
   Device device() const { return GetParam(); }
-  /// True where a case would take too long in lockstep emulation.
-  bool slow() const { return device().kind == DeviceKind::emulated; }
+  /// True where a case would take too long: in lockstep emulation, and on OpenCL devices that are CPUs.
+  bool slow() const { return device().kind == DeviceKind::emulated || device().kind == DeviceKind::opencl; }
 };
 
 #define MONOTILE_ON_DEVICES(suite)                                                           \

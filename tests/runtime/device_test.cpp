@@ -131,6 +131,55 @@ TEST(Graph, RefusedOnHostMemory) {
   expect_error(ErrorCode::invalid_argument, "empty", [&] { Graph().launch(stream); });
 }
 
+class OpenCLRuntime : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const DeviceInfo& info : devices()) {
+      if (info.device.kind == DeviceKind::opencl) return;
+    }
+    GTEST_SKIP() << "no OpenCL device";
+  }
+  Device device_{DeviceKind::opencl, 0};
+};
+
+TEST_F(OpenCLRuntime, BuffersCopiesAndFills) {
+  Stream stream(device_);
+  EXPECT_NE(stream.native(), nullptr);
+  for (const bool pooled : {false, true}) {
+    Buffer buffer = pooled ? Buffer(stream, 100) : Buffer(device_, 100);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 256, 0u);
+    std::vector<unsigned char> a(100), b(100, 0xff);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<unsigned char>(i);
+    copy_to_device(stream, buffer.data(), a.data(), a.size());
+    fill_bytes(stream, buffer.as<unsigned char>() + 3, 200, 5);
+    copy_on_device(stream, buffer.as<unsigned char>() + 50, buffer.data(), 50);
+    copy_to_host(stream, b.data(), buffer.data(), b.size());
+    stream.synchronize();
+    for (size_t i = 0; i < b.size(); ++i) {
+      const size_t from = i % 50;
+      EXPECT_EQ(b[i], from >= 3 && from < 8 ? 200 : from) << i;
+    }
+  }
+}
+
+TEST_F(OpenCLRuntime, EventsStreamsAndTheDefaultQueue) {
+  Stream stream(device_), other(device_, nullptr);
+  Buffer buffer(device_, size_t{8} << 20);
+  Event start(device_), end(device_);
+  start.record(stream);
+  fill_bytes(stream, buffer.data(), 1, buffer.size());
+  end.record(stream);
+  end.synchronize();
+  EXPECT_GT(Event::elapsed_ms(start, end), 0.0);
+  fill_bytes(other, buffer.data(), 2, 16);
+  unsigned char byte = 0;
+  copy_to_host(other, &byte, buffer.data(), 1);
+  EXPECT_EQ(byte, 2);
+  EXPECT_FALSE(Graph::supported(device_));
+  expect_error(ErrorCode::unsupported, "opencl", [&] { Graph::begin_capture(stream); });
+  expect_error(ErrorCode::out_of_memory, "opencl:0", [&] { Buffer(device_, size_t{1} << 60); });
+}
+
 class CudaRuntime : public testing::Test {
  protected:
   void SetUp() override {

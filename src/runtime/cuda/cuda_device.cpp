@@ -1,4 +1,4 @@
-#include "runtime/cuda/cuda_device.hpp"
+// The driver table of CUDA.
 
 #include <cuda_runtime_api.h>
 
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "runtime/cuda/current_device.hpp"
+#include "runtime/driver.hpp"
 
 namespace monotile::cuda {
 namespace {
@@ -80,10 +81,8 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const std::stri
   return info;
 }
 
-}  // namespace
-
-Found find() {
-  Found found;
+FoundDevices find() {
+  FoundDevices found;
   int count = 0, driver = 0, runtime = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   (void)cudaGetLastError();
@@ -216,4 +215,32 @@ void fill(int device, void* stream, void* destination, int value, size_t bytes) 
   check(cudaMemsetAsync(destination, value, bytes, stream_of(stream)), "cudaMemsetAsync");
 }
 
+}  // namespace
 }  // namespace monotile::cuda
+
+namespace monotile {
+
+const Driver cuda_driver{
+    .find = cuda::find,
+    .create_stream = cuda::create_stream,
+    .destroy_stream = cuda::destroy_stream,
+    .synchronize_stream = cuda::synchronize_stream,
+    .create_event = cuda::create_event,
+    .destroy_event = cuda::destroy_event,
+    .record_event = cuda::record_event,
+    .synchronize_event = cuda::synchronize_event,
+    .elapsed_ms = cuda::elapsed_ms,
+    .allocate = cuda::allocate,
+    .release = cuda::release,
+    .allocate_in_order = cuda::allocate_in_order,
+    .release_in_order = cuda::release_in_order,
+    .copy = cuda::copy,
+    .fill = cuda::fill,
+    .is_capturing = cuda::is_capturing,
+    .begin_capture = cuda::begin_capture,
+    .end_capture = cuda::end_capture,
+    .launch_graph = cuda::launch_graph,
+    .destroy_graph = cuda::destroy_graph,
+};
+
+}  // namespace monotile

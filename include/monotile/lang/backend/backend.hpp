@@ -11,9 +11,13 @@
 #include "monotile/lang/backend/emulated/primitives.hpp"
 #include "monotile/lang/backend/simt/tile.hpp"
 #include "monotile/lang/backend/emulated/launch.hpp"
+#elif defined(MONOTILE_TARGET_SPIRV)
+#include "monotile/lang/backend/spirv/primitives.hpp"
+#include "monotile/lang/backend/simt/tile.hpp"
+#include "monotile/lang/backend/spirv/launch.hpp"
 #elif defined(MONOTILE_TARGET_CPU)
 #include "monotile/lang/backend/cpu/tile.hpp"
 #include "monotile/lang/backend/cpu/launch.hpp"
 #else
-#error "kernels are compiled for a target: set MONOTILE_TARGET_CPU, MONOTILE_TARGET_EMULATED or MONOTILE_TARGET_CUDA"
+#error "kernels are compiled for a target: set MONOTILE_TARGET_CPU, MONOTILE_TARGET_EMULATED, MONOTILE_TARGET_CUDA or MONOTILE_TARGET_SPIRV"
 #endif

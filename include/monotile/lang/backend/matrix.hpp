@@ -7,6 +7,8 @@
 #include "monotile/lang/backend/cuda/launch_tiles.hpp"
 #elif defined(MONOTILE_TARGET_EMULATED)
 #include "monotile/lang/backend/emulated/launch_tiles.hpp"
+#elif defined(MONOTILE_TARGET_SPIRV)
+#include "monotile/lang/backend/spirv/launch_tiles.hpp"
 #else
 #include "monotile/lang/backend/cpu/matrix.hpp"
 #endif

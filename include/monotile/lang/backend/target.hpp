@@ -1,8 +1,11 @@
 #pragma once
 // Which target this translation unit is compiled for. CMake defines exactly one of MONOTILE_TARGET_CPU, MONOTILE_TARGET_EMULATED (with
-// MONOTILE_WAVE) or MONOTILE_TARGET_CUDA, and MONOTILE_TARGET_NAME; host code that only fills views defines none of them.
+// MONOTILE_WAVE), MONOTILE_TARGET_CUDA or MONOTILE_TARGET_SPIRV, and MONOTILE_TARGET_NAME; host code that only fills views defines none of them.
 
-#if defined(__CUDACC__)
+#if defined(__HIP__)  // clang's way to compile one source for host and device: offloaded targets (backend/offload.hpp)
+#define MT_FN __attribute__((host)) __attribute__((device)) inline __attribute__((always_inline))
+#define MT_UNROLL
+#elif defined(__CUDACC__)
 #define MT_FN __host__ __device__ __forceinline__
 #define MT_UNROLL _Pragma("unroll")
 #else
@@ -17,6 +20,6 @@
 #define MT_WORD MT_FN
 #endif
 
-#if defined(MONOTILE_TARGET_CUDA) || defined(MONOTILE_TARGET_EMULATED)
+#if defined(MONOTILE_TARGET_CUDA) || defined(MONOTILE_TARGET_EMULATED) || defined(MONOTILE_TARGET_SPIRV)
 #define MONOTILE_TARGET_SIMT 1
 #endif

@@ -9,6 +9,8 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 MT_FN void count_one(int32_t* counter) {
 #if defined(__CUDA_ARCH__)
   atomicAdd(counter, 1);
+#elif defined(MONOTILE_TARGET_SPIRV) && defined(__HIP_DEVICE_COMPILE__)
+  opencl::atomic_increment(counter);
 #else
   ++*counter;  // lanes of the emulator take turns, and waves change at barriers only
 #endif
