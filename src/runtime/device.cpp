@@ -185,6 +185,9 @@ const char* to_string(Target target) {
     case Target::emulated64: return "emulated64";
     case Target::cuda_sm80: return "cuda_sm80";
     case Target::cuda_sm90: return "cuda_sm90";
+    case Target::hip_gfx90a: return "hip_gfx90a";
+    case Target::hip_gfx942: return "hip_gfx942";
+    case Target::hip_gfx1100: return "hip_gfx1100";
     case Target::spirv: return "spirv";
     case Target::count: break;
   }
@@ -202,6 +205,9 @@ DeviceKind kind_of(Target target) {
     case Target::cpu_avx2: return DeviceKind::cpu;
     case Target::cuda_sm80:
     case Target::cuda_sm90: return DeviceKind::cuda;
+    case Target::hip_gfx90a:
+    case Target::hip_gfx942:
+    case Target::hip_gfx1100: return DeviceKind::hip;
     case Target::spirv: return DeviceKind::opencl;
     default: return DeviceKind::emulated;
   }

@@ -12,7 +12,7 @@
 namespace monotile {
 
 /// A code path: one backend with one set of compiler flags.
-enum class Target : uint8_t { cpu_plain, cpu_avx2, emulated32, emulated64, cuda_sm80, cuda_sm90, spirv, count };
+enum class Target : uint8_t { cpu_plain, cpu_avx2, emulated32, emulated64, cuda_sm80, cuda_sm90, hip_gfx90a, hip_gfx942, hip_gfx1100, spirv, count };
 const char* to_string(Target target);
 /// The path that `device` uses (MONOTILE_CUDA_PATH=sm80 and MONOTILE_CPU_PATH=plain are honoured; read once).
 Target target_of(const DeviceInfo& device);
