@@ -3,6 +3,12 @@
 
 set(MONOTILE_FLAGS_cpu_plain -O3 -DMONOTILE_TARGET_CPU)
 set(MONOTILE_FLAGS_cpu_avx2 -O3 -mavx2 -mfma -mf16c -DMONOTILE_TARGET_CPU)
+set(MONOTILE_FLAGS_cpu_avx512 ${MONOTILE_FLAGS_cpu_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16
+    -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC 12 takes its own intrinsics for reads of unset registers
+set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
+# These targets have only the files that gain by them; for the rest the next plainer target serves.
+set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8)
+set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
 set(MONOTILE_FLAGS_emulated32 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
 # Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.
@@ -11,11 +17,15 @@ set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]")
 set(MONOTILE_ARCH_cuda_sm90 "-gencode=arch=compute_90a,code=sm_90a")
 
 function(monotile_add_kernels targets)
-  file(GLOB kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*/*.kernels.cpp)
   set(declarations "")
   set(calls "")
   set(objects "")
   foreach(target IN LISTS targets)
+    file(GLOB kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*/*.kernels.cpp)
+    if(DEFINED MONOTILE_FILES_${target})
+      list(JOIN MONOTILE_FILES_${target} "|" names)
+      list(FILTER kernel_sources INCLUDE REGEX "/(${names})\\.kernels\\.cpp$")
+    endif()
     if(target STREQUAL "spirv")
       monotile_add_offloaded_kernels(${target} spirv objects ${kernel_sources})
     elseif(target MATCHES "^cuda_")

@@ -340,7 +340,17 @@ typedef struct monotile_attention_args {
   }
 MONOTILE_API monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args);
 
-typedef enum monotile_product_cast { MONOTILE_CAST_NONE = 0, MONOTILE_CAST_INT8_BLOCK = 1 } monotile_product_cast;
+typedef enum monotile_product_cast {
+  MONOTILE_CAST_NONE = 0,
+  MONOTILE_CAST_INT8_BLOCK = 1,
+  MONOTILE_CAST_BF16 = 2
+} monotile_product_cast;
+/* How a and b are stored: a [m, k] or (TN) [k, m]; b (NT) [n, k] or [k, n]. */
+typedef enum monotile_product_form {
+  MONOTILE_FORM_NT = 0,
+  MONOTILE_FORM_NN = 1,
+  MONOTILE_FORM_TN = 2
+} monotile_product_form;
 typedef struct monotile_gemm_args {
   size_t size;
   const monotile_tensor* c;
@@ -349,9 +359,12 @@ typedef struct monotile_gemm_args {
   const monotile_tensor* bias;     /* optional */
   const monotile_tensor* residual; /* optional, may be c */
   int32_t cast;                    /* monotile_product_cast */
+  const monotile_tensor* a_scale;  /* optional, with int8 operands: [1] or [m] */
+  const monotile_tensor* b_scale;  /* optional, with int8 operands: [1] or [n] */
+  int32_t form;                    /* monotile_product_form */
 } monotile_gemm_args;
 #define MONOTILE_GEMM_ARGS_INIT \
-  { sizeof(monotile_gemm_args), NULL, NULL, NULL, NULL, NULL, 0 }
+  { sizeof(monotile_gemm_args), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0 }
 /* c = a b^T + bias + residual */
 MONOTILE_API monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_args* args);
 

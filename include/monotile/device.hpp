@@ -33,7 +33,7 @@ struct DeviceInfo {
   Device device;
   std::string name;           ///< marketing name or CPU model
   std::string architecture;   ///< "sm_90a", "avx2", ...
-  std::string path;           ///< code path that will be used: "cuda_sm90", "cuda_sm80", "cpu_avx2", "cpu_plain", "emulated32"
+  std::string path;           ///< code path that will be used: "cuda_sm90", "cuda_sm80", "cpu_amx", "cpu_avx2", "emulated32"
   int units = 0;              ///< multiprocessors or CPU threads
   int wave = 1;               ///< lanes that run in lockstep
   size_t memory_bytes = 0;    ///< total memory of the device

@@ -46,7 +46,9 @@ static_assert(static_cast<int>(DeviceKind::cpu) == MONOTILE_CPU &&
 static_assert(static_cast<int>(ops::row_index_clamped) == MONOTILE_ROW_INDEX_CLAMPED &&
               static_cast<int>(ops::row_has_nan) == MONOTILE_ROW_HAS_NAN);
 static_assert(static_cast<int>(ops::Activation::identity) == MONOTILE_IDENTITY &&
-              static_cast<int>(ops::ProductCast::int8_block) == MONOTILE_CAST_INT8_BLOCK);
+              static_cast<int>(ops::ProductCast::int8_block) == MONOTILE_CAST_INT8_BLOCK &&
+              static_cast<int>(ops::ProductCast::bf16) == MONOTILE_CAST_BF16 &&
+              static_cast<int>(ops::ProductForm::tn) == MONOTILE_FORM_TN);
 static_assert(static_cast<int>(DType::f8_e4m3) == MONOTILE_F8_E4M3 &&
               static_cast<int>(DType::f8_e5m2) == MONOTILE_F8_E5M2);
 static_assert(static_cast<int>(ops::RopeScaling::Kind::longrope) == MONOTILE_ROPE_LONGROPE &&
@@ -531,10 +533,14 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
 monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_args* args) {
   return guarded([&] {
     constexpr const char* call = "gemm";
-    const auto a = read(args, call, "args");
-    run_operator(context, ops::GemmArgs{view_of(call, "c", a.c), view_of(call, "a", a.a), view_of(call, "b", a.b),
-                                        view_of(call, "bias", a.bias), view_of(call, "residual", a.residual),
-                                        choice(call, "cast", a.cast, ops::ProductCast::int8_block)});
+    const auto a = read(args, call, "args", offsetof(monotile_gemm_args, a_scale));
+    ops::GemmArgs result{view_of(call, "c", a.c), view_of(call, "a", a.a), view_of(call, "b", a.b),
+                         view_of(call, "bias", a.bias), view_of(call, "residual", a.residual)};
+    result.cast = choice(call, "cast", a.cast, ops::ProductCast::bf16);
+    result.form = choice(call, "form", a.form, ops::ProductForm::tn);
+    result.a_scale = view_of(call, "a_scale", a.a_scale);
+    result.b_scale = view_of(call, "b_scale", a.b_scale);
+    run_operator(context, result);
   });
 }
 

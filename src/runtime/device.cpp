@@ -2,14 +2,11 @@
 
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
 
+#include "runtime/cpu_features.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/scoped_target.hpp"
@@ -40,6 +37,8 @@ constexpr size_t kEmulatedShared64 = 64 * 1024;
 // On a CPU scratch is ordinary memory that grows as needed; this bound only stops absurd plans.
 constexpr size_t kCpuScratch = size_t{16} << 20;
 
+constexpr std::string_view kCpuPrefix = "cpu_";
+
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -55,17 +54,6 @@ size_t system_value(int name) {
   return value > 0 ? static_cast<size_t>(value) : 0;
 }
 
-bool has_avx2() {
-#if defined(__x86_64__)
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool f16c =
-      __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;  // clang 14's builtin lacks it
-  return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
 struct Found {
   std::vector<DeviceInfo> devices;
   std::vector<std::string> absent;
@@ -75,16 +63,20 @@ DeviceInfo describe_cpu(std::vector<std::string>& notes) {
   DeviceInfo info;
   info.device = {};
   info.name = cpu_name();
-  info.architecture = has_avx2() ? "avx2" : "plain";
-  info.path = has_avx2() ? "cpu_avx2" : "cpu_plain";
+  info.path = to_string(cpu_targets().back());
+  info.architecture = info.path.substr(kCpuPrefix.size());
   if (const char* forced = std::getenv("MONOTILE_CPU_PATH"); forced != nullptr && *forced != '\0') {
-    const std::string_view wanted = forced;
-    if (wanted == "plain") {
-      info.path = "cpu_plain";
-    } else if (wanted != "auto" && "cpu_" + std::string(wanted) != info.path) {
-      notes.push_back("cpu: MONOTILE_CPU_PATH: \"" + std::string(wanted) + "\"; allowed: auto, plain" +
-                      (has_avx2() ? ", avx2" : "") + "; ignored");
+    std::string allowed = "auto";
+    bool known = std::string_view(forced) == "auto";
+    for (const Target target : cpu_targets()) {
+      const std::string_view name = std::string_view(to_string(target)).substr(kCpuPrefix.size());
+      allowed += ", " + std::string(name);
+      if (name != forced) continue;
+      info.path = to_string(target);
+      known = true;
     }
+    if (!known)
+      notes.push_back("cpu: MONOTILE_CPU_PATH: \"" + std::string(forced) + "\"; allowed: " + allowed + "; ignored");
   }
   info.units = cpu_threads();
   info.wave = 1;
@@ -181,6 +173,8 @@ const char* to_string(Target target) {
   switch (target) {
     case Target::cpu_plain: return "cpu_plain";
     case Target::cpu_avx2: return "cpu_avx2";
+    case Target::cpu_avx512: return "cpu_avx512";
+    case Target::cpu_amx: return "cpu_amx";
     case Target::emulated32: return "emulated32";
     case Target::emulated64: return "emulated64";
     case Target::cuda_sm80: return "cuda_sm80";
@@ -202,7 +196,9 @@ thread_local int forced_target = kNoTarget;
 DeviceKind kind_of(Target target) {
   switch (target) {
     case Target::cpu_plain:
-    case Target::cpu_avx2: return DeviceKind::cpu;
+    case Target::cpu_avx2:
+    case Target::cpu_avx512:
+    case Target::cpu_amx: return DeviceKind::cpu;
     case Target::cuda_sm80:
     case Target::cuda_sm90: return DeviceKind::cuda;
     case Target::hip_gfx90a:
@@ -221,7 +217,11 @@ ScopedTarget::~ScopedTarget() { forced_target = before_; }
 Target target_of(const DeviceInfo& device) {
   if (forced_target != kNoTarget && kind_of(static_cast<Target>(forced_target)) == device.device.kind) return static_cast<Target>(forced_target);
   switch (device.device.kind) {
-    case DeviceKind::cpu: return device.path == "cpu_avx2" ? Target::cpu_avx2 : Target::cpu_plain;
+    case DeviceKind::cpu:
+      for (const Target target : {Target::cpu_amx, Target::cpu_avx512, Target::cpu_avx2}) {
+        if (device.path == to_string(target)) return target;
+      }
+      return Target::cpu_plain;
     case DeviceKind::emulated: return device.wave == 64 ? Target::emulated64 : Target::emulated32;
     case DeviceKind::cuda: return device.path == "cuda_sm90" ? Target::cuda_sm90 : Target::cuda_sm80;
     case DeviceKind::opencl: return Target::spirv;

@@ -89,7 +89,17 @@ void register_kernel(std::string_view name, Target target, uint32_t variant, voi
 }
 
 void (*find_kernel(std::string_view name, Target target, uint32_t variant))() {
-  return Registry::instance().complete().find(name, target, variant);
+  const Registry& registry = Registry::instance().complete();
+  for (;;) {
+    if (auto* const found = registry.find(name, target, variant); found != nullptr) return found;
+    if (target == Target::cpu_amx) {
+      target = Target::cpu_avx512;
+    } else if (target == Target::cpu_avx512) {
+      target = Target::cpu_avx2;
+    } else {
+      return nullptr;
+    }
+  }
 }
 
 const std::vector<KernelEntry>& built_kernels() { return Registry::instance().complete().entries(); }

@@ -12,9 +12,11 @@
 namespace monotile {
 
 /// A code path: one backend with one set of compiler flags.
-enum class Target : uint8_t { cpu_plain, cpu_avx2, emulated32, emulated64, cuda_sm80, cuda_sm90, hip_gfx90a, hip_gfx942, hip_gfx1100, spirv, count };
+enum class Target : uint8_t {
+  cpu_plain, cpu_avx2, cpu_avx512, cpu_amx, emulated32, emulated64, cuda_sm80, cuda_sm90, hip_gfx90a, hip_gfx942, hip_gfx1100, spirv, count
+};
 const char* to_string(Target target);
-/// The path that `device` uses (MONOTILE_CUDA_PATH=sm80 and MONOTILE_CPU_PATH=plain are honoured; read once).
+/// The path that `device` uses (MONOTILE_CUDA_PATH=sm80 and MONOTILE_CPU_PATH=plain|avx2|avx512|amx are honoured; read once).
 Target target_of(const DeviceInfo& device);
 
 /// How a kernel is spread: `programs` independent programs, each with `threads` lanes (ignored on CPU) and scratch memory.
@@ -37,7 +39,7 @@ struct KernelEntry {
 };
 
 void register_kernel(std::string_view name, Target target, uint32_t variant, void (*function)());
-/// nullptr if it was not built.
+/// nullptr if it was not built. cpu_amx and cpu_avx512 have the kernels that gain by them, and fall back on the next plainer path for the others.
 void (*find_kernel(std::string_view name, Target target, uint32_t variant))();
 /// Everything that was built, for `monotile ops --json` and the budgets.
 const std::vector<KernelEntry>& built_kernels();

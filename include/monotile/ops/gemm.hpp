@@ -3,28 +3,45 @@
 
 namespace monotile::ops {
 
-/// How activations enter a product with a block-quantised weight.
+/// How operands enter a product.
 enum class ProductCast : uint8_t {
-  none = 0,       ///< activations as given, weights unpacked to fp32: fp32 accumulation
-  int8_block = 1  ///< activations rounded to int8 in blocks of 32 (scale = max|a| / 127), integer products inside a block
+  none = 0,        ///< as given, block-quantised weights unpacked to fp32: fp32 accumulation
+  int8_block = 1,  ///< activations rounded to int8 in blocks of 32 (scale = max|a| / 127), integer products inside a block
+  bf16 = 2         ///< both may be rounded to bf16, where the machine multiplies that faster; sums stay fp32
 };
 
-/// c = a b^T + bias (+ residual): c [m, n], a [m, k], b [n, k].
+/// How operands are stored; the second letter says whether b is.
+enum class ProductForm : uint8_t {
+  nt = 0,  ///< a [m, k], b [n, k]: rows of both along k, as weights are kept
+  nn = 1,  ///< a [m, k], b [k, n]
+  tn = 2   ///< a [k, m], b [k, n]
+};
+
+/// c = a b^T + bias (+ residual): c [m, n], a [m, k], b [n, k]; other forms store a and b as `ProductForm` says.
 ///
 /// a: f32, f16, bf16; c, residual: f32 or the dtype of a; b: f32, f16, bf16 (f32 or the dtype of a... any mix is accepted), or a GGUF block
-/// type (k a multiple of its block length); bias [n] f32 or the dtype of a. Row strides free, innermost stride 1. K = 0 gives bias + residual or 0.
-/// fp32 accumulation: |error| <= k 2^-24 sum |a||b| + one output rounding (int8_block adds max|a| / 254 per block).
-/// m <= 64 is the vector/skinny case (weights streamed once), chosen by the cost function, never by the caller.
+/// type (form nt; k a multiple of its block length); bias [n] f32 or the dtype of a. Row strides free, innermost stride 1. K = 0 gives bias +
+/// residual or 0. fp32 accumulation: |error| <= k 2^-24 sum |a||b| + one output rounding (int8_block adds max|a| / 254 per block, bf16 adds
+/// 2^-7 sum |a||b|). m <= 64 is the vector/skinny case (weights streamed once), chosen by the cost function, never by the caller.
+///
+/// int8 (on CPU): a and b i8, k <= 2^16, the sums exact. c i32 is the sums as they are, without scales, bias or residual; c f32, f16 or bf16 is
+/// sum a_scale b_scale + bias (+ residual), the scales f32, [1] for the whole operand or [m] and [n]; bias and residual f32 or the dtype of c.
 struct GemmArgs {
   static constexpr const char* op_name = "gemm";
   TensorView c, a, b;
   TensorView bias;      ///< optional
   TensorView residual;  ///< optional, may be c
   ProductCast cast = ProductCast::none;
+  ProductForm form = ProductForm::nt;
+  TensorView a_scale, b_scale;  ///< optional, with int8 operands
+
+  int64_t m() const { return c.dim(0); }
+  int64_t n() const { return c.dim(1); }
+  int64_t k() const { return a.dim(form == ProductForm::tn ? 0 : 1); }
 };
 
 inline void gemm(Context& context, const TensorView& c, const TensorView& a, const TensorView& b, ProductCast cast = ProductCast::none) {
-  run(context, GemmArgs{c, a, b, {}, {}, cast});
+  run(context, GemmArgs{.c = c, .a = a, .b = b, .bias = {}, .residual = {}, .cast = cast, .a_scale = {}, .b_scale = {}});
 }
 
 }  // namespace monotile::ops

@@ -19,26 +19,66 @@ constexpr const Implementation<GemmArgs>* kImplementations[] = {
     &gemm_reference,
 };
 
+/// An optional operand beside c: f32 or `other`.
+void check_beside(const char* name, const TensorView& view, DType other, Device device) {
+  check::present(op, name, view, device);
+  check::dtype(op, name, view, {other, DType::f32});
+  check::inner_stride(op, name, view);
+  check::element_aligned(op, name, view);
+}
+
+/// One factor for all rows of an operand, or one for each.
+void check_scale(const char* name, const TensorView& scale, int64_t rows, const GemmArgs& args, Device device) {
+  if (!scale.defined()) return;
+  if (args.a.dtype != DType::i8 || args.c.dtype == DType::i32)
+    check::fail(op, name, "given", "with int8 operands and a floating-point c only");
+  check::present(op, name, scale, device);
+  check::rank(op, name, scale, 1, 1);
+  check::dtype(op, name, scale, {DType::f32});
+  if (scale.dim(0) != 1) check::extent(op, name, scale, 0, rows);
+  check::inner_stride(op, name, scale);
+  check::element_aligned(op, name, scale);
+  check::disjoint(op, "c", args.c, name, scale);
+}
+
 void check_args(const GemmArgs& args, Device device) {
+  if (static_cast<int>(args.form) > static_cast<int>(ProductForm::tn))
+    check::fail(op, "form", std::to_string(static_cast<int>(args.form)), "nt, nn, tn");
+  const bool a_by_k = args.form == ProductForm::tn, b_by_k = args.form != ProductForm::nt;
   check::present(op, "a", args.a, device);
   check::rank(op, "a", args.a, 2, 2);
-  check::dtype(op, "a", args.a, {DType::f32, DType::f16, DType::bf16});
+  check::dtype(op, "a", args.a, {DType::f32, DType::f16, DType::bf16, DType::i8});
   check::inner_stride(op, "a", args.a);
   check::element_aligned(op, "a", args.a);
-  const int64_t m = args.a.dim(0), k = args.a.dim(1);
+  const bool integers = args.a.dtype == DType::i8;
+  const int64_t m = args.a.dim(a_by_k ? 1 : 0), k = args.a.dim(a_by_k ? 0 : 1);
 
   check::present(op, "b", args.b, device);
   check::rank(op, "b", args.b, 2, 2);
-  check::dtype(op, "b", args.b,
-               {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k});
-  check::extent(op, "b", args.b, 1, k);
+  if (integers) {
+    check::dtype(op, "b", args.b, {DType::i8});
+  } else {
+    check::dtype(
+        op, "b", args.b,
+        {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k});
+  }
+  if (b_by_k && is_quantised(args.b.dtype))
+    check::fail(op, "form", "not nt, with b of dtype " + std::string(dtype_info(args.b.dtype).name),
+                "nt with a block-quantised b");
+  check::extent(op, "b", args.b, b_by_k ? 0 : 1, k);
   check::inner_stride(op, "b", args.b);
   check::element_aligned(op, "b", args.b);
-  const int64_t n = args.b.dim(0);
+  const int64_t n = args.b.dim(b_by_k ? 1 : 0);
 
   check::present(op, "c", args.c, device);
   check::rank(op, "c", args.c, 2, 2);
-  check::dtype(op, "c", args.c, {args.a.dtype, DType::f32});
+  if (integers) {
+    constexpr int64_t kMostInt8 = 65536;  // 128 * 128 * k stays within 31 bits
+    if (k > kMostInt8) check::fail(op, "a", "k = " + std::to_string(k), "k up to 65536 with int8 operands");
+    check::dtype(op, "c", args.c, {DType::i32, DType::f32, DType::f16, DType::bf16});
+  } else {
+    check::dtype(op, "c", args.c, {args.a.dtype, DType::f32});
+  }
   check::extent(op, "c", args.c, 0, m);
   check::extent(op, "c", args.c, 1, n);
   check::inner_stride(op, "c", args.c);
@@ -47,30 +87,31 @@ void check_args(const GemmArgs& args, Device device) {
   check::disjoint(op, "c", args.c, "a", args.a);
   check::disjoint(op, "c", args.c, "b", args.b);
 
+  if (args.c.dtype == DType::i32 && (args.bias.defined() || args.residual.defined()))
+    check::fail(op, args.bias.defined() ? "bias" : "residual", "given", "none with c of dtype i32");
+  const DType other = integers ? args.c.dtype : args.a.dtype;
   if (args.bias.defined()) {
-    check::present(op, "bias", args.bias, device);
     check::rank(op, "bias", args.bias, 1, 1);
-    check::dtype(op, "bias", args.bias, {args.a.dtype, DType::f32});
+    check_beside("bias", args.bias, other, device);
     check::extent(op, "bias", args.bias, 0, n);
-    check::inner_stride(op, "bias", args.bias);
-    check::element_aligned(op, "bias", args.bias);
     check::disjoint(op, "c", args.c, "bias", args.bias);
   }
   if (args.residual.defined()) {
-    check::present(op, "residual", args.residual, device);
+    check_beside("residual", args.residual, other, device);
     check::same_extents(op, "residual", args.residual, "c", args.c);
-    check::dtype(op, "residual", args.residual, {args.a.dtype, DType::f32});
-    check::inner_stride(op, "residual", args.residual);
-    check::element_aligned(op, "residual", args.residual);
     check::same_or_disjoint(op, "c", args.c, "residual", args.residual);
   }
+  check_scale("a_scale", args.a_scale, m, args, device);
+  check_scale("b_scale", args.b_scale, n, args, device);
   const int cast = static_cast<int>(args.cast);
-  if (cast > static_cast<int>(ProductCast::int8_block))
-    check::fail(op, "cast", std::to_string(cast), "none, int8_block");
+  if (cast > static_cast<int>(ProductCast::bf16))
+    check::fail(op, "cast", std::to_string(cast), "none, int8_block, bf16");
   if (args.cast == ProductCast::int8_block && !is_quantised(args.b.dtype)) {
     check::fail(op, "cast", std::string("int8_block with b of dtype ") + dtype_info(args.b.dtype).name,
                 "int8_block with a block-quantised b only");
   }
+  if (args.cast == ProductCast::bf16 && integers)
+    check::fail(op, "cast", "bf16 with int8 operands", "none with int8 operands");
 }
 
 std::vector<Choice> explain_product(const DeviceInfo& info, const TierPolicy& policy, int64_t m) {

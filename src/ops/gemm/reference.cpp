@@ -9,12 +9,17 @@ namespace monotile::ops {
 
 namespace {
 
-/// Row `row` of a view as doubles.
-std::vector<double> read_row(const TensorView& view, int64_t row) {
-  std::vector<double> values(static_cast<size_t>(view.dim(1)));
-  for (int64_t col = 0; col < view.dim(1); ++col)
-    values[static_cast<size_t>(col)] = reference::get(view, row * view.step(0) + col);
+/// Row `row` of an operand as doubles; `by_k`: it is stored with rows along the other coordinate.
+std::vector<double> read_row(const TensorView& view, int64_t row, bool by_k, int64_t k) {
+  std::vector<double> values(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i)
+    values[static_cast<size_t>(i)] = reference::get(view, by_k ? i * view.step(0) + row : row * view.step(0) + i);
   return values;
+}
+
+double scale_of(const TensorView& scales, int64_t i) {
+  if (!scales.defined()) return 1.0;
+  return reference::get(scales, scales.dim(0) == 1 ? 0 : i);
 }
 
 /// int8_block: each block of 32 becomes scale x integer, scale = max|a| / 127 in fp32, the integer rounded half to
@@ -36,17 +41,18 @@ void cast_to_int8_blocks(std::vector<double>& row) {
 }  // namespace
 
 void gemm_reference_run(const GemmArgs& args) {
-  const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
+  const int64_t m = args.m(), n = args.n(), k = args.k();
   std::vector<std::vector<double>> a(static_cast<size_t>(m));
   for (int64_t row = 0; row < m; ++row) {
-    a[static_cast<size_t>(row)] = read_row(args.a, row);
+    a[static_cast<size_t>(row)] = read_row(args.a, row, args.form == ProductForm::tn, k);
     if (args.cast == ProductCast::int8_block) cast_to_int8_blocks(a[static_cast<size_t>(row)]);
   }
   for (int64_t col = 0; col < n; ++col) {
-    const std::vector<double> b = read_row(args.b, col);
+    const std::vector<double> b = read_row(args.b, col, args.form != ProductForm::nt, k);
     for (int64_t row = 0; row < m; ++row) {
       double sum = 0;
       for (size_t i = 0; i < static_cast<size_t>(k); ++i) sum += a[static_cast<size_t>(row)][i] * b[i];
+      sum *= scale_of(args.a_scale, row) * scale_of(args.b_scale, col);
       if (args.bias.defined()) sum += reference::get(args.bias, col);
       if (args.residual.defined()) sum += reference::get(args.residual, row * args.residual.step(0) + col);
       reference::set(args.c, row * args.c.step(0) + col, sum);

@@ -21,15 +21,27 @@ constexpr bool builds(lang::schedule kind) {
   }
 }
 
+/// Does the target want tiles of this shape? Targets that do not say take all.
+template <class Tile>
+constexpr bool suits() {
+  if constexpr (requires { Tile::suits; }) return Tile::suits;
+  return true;
+}
+
+/// By configuration; codes have factors of rows and columns.
 template <class T, uint32_t... Configs>
 void register_tiles() {
   const auto one = []<uint32_t C>() {
     if constexpr (builds(tiles::config_at<C>::kind)) {
-      using Epilogue = std::conditional_t<tiles::lies_across(C), kernels::AcrossEpilogue, kernels::AffineEpilogue>;
+      using Epilogue = std::conditional_t<
+          tiles::lies_across(C), kernels::AcrossEpilogue,
+          std::conditional_t<std::is_integral_v<T>, kernels::ScaledEpilogue, kernels::AffineEpilogue>>;
       using K = kernels::GemmTiles<tiles::config_at<C>, T, Epilogue>;
       using Params = typename K::Params;
-      register_kernel(tiles::kernel_name(C), lang::kTarget, tiles::variant(dtype_of<T>, C),
-                      erase<Params>(&lang::launch_tiles<K, Params>));
+      if constexpr (suits<decltype(K::Stage::a)>()) {
+        register_kernel(tiles::kernel_name(C), lang::kTarget, tiles::variant(dtype_of<T>, C),
+                        erase<Params>(&lang::launch_tiles<K, Params>));
+      }
     }
   };
   (one.template operator()<Configs>(), ...);

@@ -9,7 +9,9 @@
 namespace monotile::ops::tiles {
 
 enum Config : uint32_t {
-  kPlain,  ///< CPU
+  kPlain,  ///< CPU: steps of 1 KB of a packed row, for each size of operands
+  kPlain16,
+  kPlain8,
   kRing,   ///< every GPU, any alignment
   kWide,   ///< sm_90a from here on; operands must suit the copy engine
   kBroad,
@@ -33,7 +35,11 @@ using lang::tile_config;
 template <uint32_t>
 struct config_at;
 template <>
-struct config_at<kPlain> : tile_config<schedule::plain, 64, 64, 64, 1> {};
+struct config_at<kPlain> : tile_config<schedule::plain, 672, 1536, 256, 1, 1, 4> {};
+template <>
+struct config_at<kPlain16> : tile_config<schedule::plain, 672, 1536, 512, 1, 1, 4> {};
+template <>
+struct config_at<kPlain8> : tile_config<schedule::plain, 672, 1536, 1024, 1, 1, 4> {};
 template <>
 struct config_at<kRing> : tile_config<schedule::ring, 128, 128, 64, 3> {};
 template <>

@@ -7,6 +7,7 @@
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/tile_configs.hpp"
 #include "ops/row_tiles.hpp"
+#include "runtime/cpu_features.hpp"
 
 namespace monotile::ops {
 namespace {
@@ -28,6 +29,8 @@ constexpr TileShape shape_of(double step_us, double per_tile_us) {
 }
 constexpr TileShape kShapes[tiles::kConfigs] = {
     shape_of<tiles::kPlain>(100, 0),
+    shape_of<tiles::kPlain16>(100, 0),
+    shape_of<tiles::kPlain8>(100, 0),
     shape_of<tiles::kRing>(1.0, 4.0),
     shape_of<tiles::kWide>(0.657, 5.0),
     shape_of<tiles::kBroad>(0.504, 3.0),
@@ -74,15 +77,25 @@ double predicted_us(const TileShape& s, int split, int64_t m, int64_t n, int64_t
   return kLaunchUs + std::max(tiles_us, bytes / kBytesPerUs);
 }
 
+bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
+
+/// What operands are multiplied as. GPUs copy them as they are; CPUs convert both as they are packed.
+DType operands_of(const GemmArgs& args, const DeviceInfo& device) {
+  if (!is_cpu(device) || args.a.dtype == DType::i8) return args.a.dtype;
+  const bool exact = args.a.dtype == DType::bf16 && args.b.dtype == DType::bf16;
+  return (exact || args.cast == ProductCast::bf16) && cpu_has_fast_bf16(target_of(device)) ? DType::bf16 : DType::f32;
+}
+
 Pick pick(const GemmArgs& args, const DeviceInfo& device) {
-  const bool engine = suits_copy_engine(args.a) && suits_copy_engine(args.b);
+  const bool engine = args.form == ProductForm::nt && suits_copy_engine(args.a) && suits_copy_engine(args.b);
   const Target target = target_of(device);
-  const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
+  const DType operands = operands_of(args, device);
+  const int64_t m = args.m(), n = args.n(), k = args.k();
   Pick best;
   for (uint32_t c = 0; c < tiles::kConfigs; ++c) {
     const TileShape& s = kShapes[c];
     if (s.kind != lang::schedule::plain && s.kind != lang::schedule::ring && !engine) continue;
-    if (find_kernel(tiles::kernel_name(c), target, tiles::variant(args.a.dtype, c)) == nullptr) continue;
+    if (find_kernel(tiles::kernel_name(c), target, tiles::variant(operands, c)) == nullptr) continue;
     const bool across = tiles::lies_across(c);
     if (across && m > tiles::kMostFewRows) continue;
     for (const int split : {1, 2, 4, 8}) {
@@ -97,47 +110,63 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   if (args.c.rank != 2 || args.a.rank != 2 || args.b.rank != 2) return "rank 2 only";
-  if (args.a.dtype != DType::f16 && args.a.dtype != DType::bf16) return "activations of 16 bits only";
-  if (args.b.dtype != args.a.dtype) return "weights of the dtype of the activations only";
-  if (args.a.dim(1) == 0) return "k = 0";
-  if (std::max({args.c.dim(0), args.c.dim(1), args.a.dim(1)}) > INT32_MAX / 2) return "an extent above 2^30";
+  if (args.cast == ProductCast::int8_block) return "no int8 blocks";
+  if (!is_cpu(device)) {
+    if (args.a.dtype == DType::i8) return "int8 on CPU only";
+    if (args.a.dtype != DType::f16 && args.a.dtype != DType::bf16) return "activations of 16 bits only";
+    if (args.b.dtype != args.a.dtype) return "weights of the dtype of the activations only";
+  }
+  if (args.k() == 0 && args.form == ProductForm::nt && args.a.dtype != DType::i8) return "k = 0";
+  if (std::max({args.m(), args.n(), args.k()}) > INT32_MAX / 2) return "an extent above 2^30";
   if (pick(args, device).config == tiles::kConfigs) return "not built for this target";
   return nullptr;
 }
 
-/// On CPU packed loops stand behind the products of rows, which have kernels of their own there.
+/// Rows of a from which packing both operands beats streaming b.
+constexpr int64_t kLeastRowsOnCpu = 8;
+
 double cost(const GemmArgs& args, const DeviceInfo& device) {
-  return device.device.kind == DeviceKind::cpu ? 1e9 : pick(args, device).us;
+  if (is_cpu(device)) return args.c.dim(0) < kLeastRowsOnCpu ? 2.0 : 0.5;  // that of the products of rows is 1
+  return pick(args, device).us;
 }
 
 /// config: index of the tile, programs that share its steps.
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   const Pick best = pick(args, device);
-  plan.kernel = reinterpret_cast<const void*>(
-      find_kernel(tiles::kernel_name(best.config), target_of(device), tiles::variant(args.a.dtype, best.config)));
+  plan.kernel = reinterpret_cast<const void*>(find_kernel(tiles::kernel_name(best.config), target_of(device),
+                                                          tiles::variant(operands_of(args, device), best.config)));
   plan.config = {static_cast<int64_t>(best.config), best.split};
 }
 
-lang::matrix_view matrix_of(const TensorView& t) {
+/// `by_k`: the operand is stored with k along its rows' number.
+lang::matrix_view matrix_of(const TensorView& t, bool by_k = false) {
   lang::matrix_view v;
   v.data = t.data;
-  v.rows = static_cast<int32_t>(t.dim(0));
-  v.cols = static_cast<int32_t>(t.dim(1));
+  v.rows = static_cast<int32_t>(t.dim(by_k ? 1 : 0));
+  v.cols = static_cast<int32_t>(t.dim(by_k ? 0 : 1));
   v.dtype = t.dtype;
   v.stride = t.step(0);
   v.vectors = vector_aligned(t.data) && v.stride * dtype_info(t.dtype).block_bytes % 16 == 0;
+  v.transposed = by_k;
   return v;
+}
+
+/// Where the factors lie, and whether there is one for all.
+void set_scales(const float*& data, int& step, const TensorView& scale) {
+  if (!scale.defined()) return;
+  data = scale.as<float>();
+  step = scale.dim(0) == 1 ? 0 : 1;
 }
 
 /// `rows` and `cols` are the operands that tiles run along; the result is theirs, or lies across.
 template <class Epilogue>
-void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const TensorView& rows,
-            const TensorView& cols) {
+void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const lang::matrix_view& rows,
+            const lang::matrix_view& cols, const Epilogue& epilogue) {
   using Params = kernels::GemmTilesParams<Epilogue>;
   const TileShape& s = kShapes[plan.config[0]];
   Params p{};
-  p.a = matrix_of(rows);
-  p.b = matrix_of(cols);
+  p.a = rows;
+  p.b = cols;
   p.c = matrix_of(args.c);
   p.tiles = {static_cast<int>(ceil_div(p.a.rows, s.bm)),
              static_cast<int>(ceil_div(p.b.rows, s.bn)),
@@ -146,17 +175,25 @@ void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, co
              p.a.rows,
              p.b.rows,
              static_cast<int>(plan.config[1])};
-  if (args.bias.defined()) p.epilogue.bias = column_vector(args.bias);
-  if (args.residual.defined()) p.epilogue.residual = matrix_of(args.residual);
+  p.epilogue = epilogue;
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 
 void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*) {
   if (args.c.size() == 0) return;
+  const lang::matrix_view a = matrix_of(args.a, args.form == ProductForm::tn),
+                          b = matrix_of(args.b, args.form != ProductForm::nt);
+  kernels::AffineEpilogue affine;
+  if (args.bias.defined()) affine.bias = column_vector(args.bias);
+  if (args.residual.defined()) affine.residual = matrix_of(args.residual);
   if (tiles::lies_across(static_cast<uint32_t>(plan.config[0])))
-    return launch<kernels::AcrossEpilogue>(plan, stream, args, args.b, args.a);
-  launch<kernels::AffineEpilogue>(plan, stream, args, args.a, args.b);
+    return launch(plan, stream, args, b, a, kernels::AcrossEpilogue{affine});
+  if (args.a.dtype != DType::i8) return launch(plan, stream, args, a, b, affine);
+  kernels::ScaledEpilogue scaled{{}, affine};
+  set_scales(scaled.scales.rows, scaled.scales.row_step, args.a_scale);
+  set_scales(scaled.scales.cols, scaled.scales.col_step, args.b_scale);
+  launch(plan, stream, args, a, b, scaled);
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_vi
   if (e.residual.data != nullptr) add_cells_across(ctx, acc, t, e.residual);
   store_across(ctx, c, t, acc);
 }
+template <class Ctx, class Acc>
+MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_view& c, const ScaledEpilogue& e) {
+  if (e.scales.any()) scale_cells(ctx, acc, t, e.scales);
+  finish_cells(ctx, acc, t, c, e.affine);
+}
 
 template <class Cfg, class T, class Epilogue = AffineEpilogue>
 struct GemmTiles {

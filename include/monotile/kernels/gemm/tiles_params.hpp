@@ -11,6 +11,11 @@ struct AffineEpilogue {
   lang::any_vector bias;       ///< [n]; bias.data may be null
   lang::matrix_view residual;  ///< like c; residual.data may be null
 };
+/// The same after factors of rows and columns: for products of codes.
+struct ScaledEpilogue {
+  lang::cell_scales scales;
+  AffineEpilogue affine;
+};
 
 /// The same where a and b have changed places, because one has few rows: tiles hold the result turned on its side, and bias runs down them.
 struct AcrossEpilogue : AffineEpilogue {};

@@ -35,6 +35,11 @@ MT_FN void map_cells_at(Ctx& cx, Acc& acc, const tile_coord& t, F f) {
     }
   });
 }
+/// acc *= scales of its row and column.
+template <class Ctx, class Acc>
+MT_FN void scale_cells(Ctx& cx, Acc& acc, const tile_coord& t, const cell_scales& s) {
+  map_cells_at(cx, acc, t, [&](auto v, int, int row, int col) { return v * (s.row(row) * s.column(col)); });
+}
 /// acc += columns[column].
 template <class Ctx, class Acc>
 MT_FN void add_columns(Ctx& cx, Acc& acc, const tile_coord& t, const any_vector& columns) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "monotile/lang/backend/cpu/panels.hpp"
 #include "monotile/lang/backend/cpu/tile.hpp"
 #include "monotile/lang/backend/cpu/unpack.hpp"
 #include "monotile/lang/quant.hpp"
@@ -253,25 +254,6 @@ inline constexpr int kPanelRows = 16;
 // Rows of a at a time: 6 x 16 sums in twelve vector registers; integers need registers for their products too.
 inline constexpr int kFloatRowsOfA = 6, kInt8RowsOfA = 4;
 inline constexpr int64_t kFloatPanelCols = 256, kInt8PanelCols = 512;  // 16 KB either way
-
-/// Eight rows of eight: out[j] = lane j of each row.
-MT_FN void transpose8(float8 (&r)[8]) {
-  float8 a[8], b[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    a[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      b[4 * i + 2 * j] = __builtin_shufflevector(a[4 * i + j], a[4 * i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-      b[4 * i + 2 * j + 1] = __builtin_shufflevector(a[4 * i + j], a[4 * i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-  }
-  for (int j = 0; j < 4; ++j) {
-    r[j] = __builtin_shufflevector(b[j], b[j + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    r[j + 4] = __builtin_shufflevector(b[j], b[j + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-}
 
 /// panel[col][row] of columns [first_col, first_col + cols) and 16 rows, those past `rows` 0.
 template <class T>

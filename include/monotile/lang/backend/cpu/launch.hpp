@@ -1,7 +1,11 @@
 #pragma once
 // Launching on CPU: programs are spread over the thread pool.
 
+#include <sys/mman.h>
+
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "monotile/lang/backend/cpu/tile.hpp"
@@ -17,32 +21,44 @@ inline constexpr Target kTarget = Target::MONOTILE_TARGET_NAME;
 class Arena {
  public:
   void* take(size_t bytes) {
-    bytes = (bytes + 63) & ~size_t{63};
+    bytes = (bytes + kLine - 1) / kLine * kLine;
     if (used_ + bytes > capacity_) {
-      spill_.push_back(std::make_unique<unsigned char[]>(bytes + 64));
+      spill_.push_back(allocate(bytes));
       wanted_ += bytes;
-      return align(spill_.back().get());
+      return spill_.back().get();
     }
-    void* p = align(block_.get()) + used_;
+    void* p = block_.get() + used_;
     used_ += bytes;
     return p;
   }
   void reset() {
     if (!spill_.empty()) {
-      capacity_ = used_ + wanted_;
-      block_ = std::make_unique<unsigned char[]>(capacity_ + 64);
       spill_.clear();
+      block_.reset();
+      capacity_ = used_ + wanted_;
       wanted_ = 0;
+      block_ = allocate(capacity_);
     }
     used_ = 0;
   }
 
  private:
-  static unsigned char* align(unsigned char* p) {
-    return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63});
+  static constexpr size_t kLine = 64, kLargePage = size_t{2} << 20;
+  struct Free {
+    void operator()(unsigned char* p) const { std::free(p); }
+  };
+  using Memory = std::unique_ptr<unsigned char, Free>;
+  /// Blocks of several large pages ask for them: panels and sums of matrix products are walked across rows.
+  static Memory allocate(size_t bytes) {
+    const bool large = bytes >= 2 * kLargePage;
+    const size_t step = large ? kLargePage : kLine;
+    Memory p(static_cast<unsigned char*>(std::aligned_alloc(step, (bytes + step - 1) / step * step)));
+    if (p == nullptr) throw std::bad_alloc();
+    if (large) (void)madvise(p.get(), bytes, MADV_HUGEPAGE);
+    return p;
   }
-  std::unique_ptr<unsigned char[]> block_;
-  std::vector<std::unique_ptr<unsigned char[]>> spill_;
+  Memory block_;
+  std::vector<Memory> spill_;
   size_t used_ = 0, capacity_ = 0, wanted_ = 0;
 };
 inline Arena& thread_arena() {
@@ -66,7 +82,8 @@ void launch(Stream&, const Grid& grid, const Params& params) {
     Arena& arena = thread_arena();
     for (int64_t i = begin; i < end; ++i) {
       arena.reset();
-      auto* const scratch = w.grid.scratch_bytes != 0 ? static_cast<unsigned char*>(arena.take(w.grid.scratch_bytes)) : nullptr;
+      auto* const scratch =
+          w.grid.scratch_bytes != 0 ? static_cast<unsigned char*>(arena.take(w.grid.scratch_bytes)) : nullptr;
       Context ctx{i, thread, [](size_t bytes) { return thread_arena().take(bytes); }, scratch};
       run_program<K>(ctx, w.params);
     }

@@ -97,7 +97,21 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
     const int left = row + r < from.rows ? from.cols - c : 0, exist = left < 0 ? 0 : left < kVector ? left : kVector;
     copy(to.data + Tile::offset(r, at), exist > 0 ? matrix + (row + r) * from.stride + c : matrix, exist);
   };
-  if (from.vectors && row + R <= from.rows && col + C <= from.cols) {
+  if (from.transposed) {
+    MT_NO_UNROLL
+    for (int i = 0; i < kRounds; ++i) {
+      for (int l = 0; l < kLanes; ++l) {
+        const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
+        const int r = number / kChunks, at = number % kChunks, c = col + at * kVector;
+        packed<T, kVector> v{};
+        MT_UNROLL
+        for (int e = 0; e < kVector; ++e) {
+          if (row + r < from.rows && c + e < from.cols) v.v[e] = matrix[(c + e) * from.stride + row + r];
+        }
+        cx.copies.put(to.data + Tile::offset(r, at), __builtin_bit_cast(vector16, v));
+      }
+    }
+  } else if (from.vectors && row + R <= from.rows && col + C <= from.cols) {
     const T* const first = matrix + row * from.stride + col;
     MT_UNROLL
     for (int i = 0; i < kRounds; ++i) {
