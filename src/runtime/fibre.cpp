@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "monotile/error.hpp"
@@ -34,6 +35,8 @@ struct Fibre {
   int wave = 0;
   bool done = false;
   bool waiting = false;
+  int barriers = 0;  // passed
+  int skipped = 0;   // met, whether passed or left out
 };
 
 struct Scheduler {
@@ -59,7 +62,8 @@ void enter(Scheduler& s, Fibre& f) {
 void leave(Fibre& f, bool for_good) {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_stack, f.scheduler->caller_stack, f.scheduler->caller_stack_bytes);
+  __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_stack, f.scheduler->caller_stack,
+                                 f.scheduler->caller_stack_bytes);
 #endif
   swapcontext(&f.context, &f.scheduler->caller);
 #if defined(__SANITIZE_ADDRESS__)
@@ -84,16 +88,145 @@ void start(unsigned high, unsigned low) {
 
 }  // namespace
 
+namespace {
+
+/// xorshift: the order of an examined program.
+struct Draws {
+  uint64_t state = 1;
+  uint32_t next() {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return static_cast<uint32_t>(state >> 32);
+  }
+};
+
+std::atomic<uint64_t> examination_seed{0};
+
+/// What is known of a byte of shared memory: who wrote it last, who read it, and between which barriers.
+struct Shadow {
+  int32_t written = -1, read = -1;   // barriers passed by then
+  int16_t writer = -1, reader = -1;  // kMany: several
+};
+constexpr int16_t kMany = -2;
+
+struct Watched {
+  const unsigned char* base[2] = {};
+  size_t bytes[2] = {};
+  std::vector<Shadow> shadow[2];
+  Draws draws;
+  Fibre* running = nullptr;
+  int skipped_barrier = -1;
+};
+thread_local Watched* watched = nullptr;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::internal, "emulated: " + what); }
+
+std::string place_of(int region, size_t offset) {
+  return (region == 0 ? "byte " : "scratch byte ") + std::to_string(offset);
+}
+
+}  // namespace
+
+namespace detail {
+std::atomic<bool> examined{false};
+std::atomic<Fault> planted{Fault::none};
+
+void note(const void* p, size_t bytes, bool write) {
+  Watched* const w = watched;
+  if (w == nullptr) return;
+  const auto* const at = static_cast<const unsigned char*>(p);
+  const int16_t wave = w->running != nullptr ? static_cast<int16_t>(w->running->wave) : int16_t{0};
+  const int32_t now = w->running != nullptr ? w->running->barriers : 0;
+  for (int region = 0; region < 2; ++region) {
+    if (at < w->base[region] || at + bytes > w->base[region] + w->bytes[region]) continue;
+    const size_t first = static_cast<size_t>(at - w->base[region]);
+    for (size_t i = first; i < first + bytes; ++i) {
+      Shadow& s = w->shadow[region][i];
+      const bool raced = s.written == now && s.writer != wave;
+      if (write) {
+        if (raced || (s.read == now && s.reader != wave)) {
+          fail("race: wave " + std::to_string(wave) + " writes " + place_of(region, i) + ", which another wave " +
+               (raced ? "wrote" : "read") + " since the last barrier");
+        }
+        s.written = now, s.writer = wave;
+      } else {
+        if (s.written < 0)
+          fail("wave " + std::to_string(wave) + " reads " + place_of(region, i) + ", which nobody wrote");
+        if (raced) {
+          fail("race: wave " + std::to_string(wave) + " reads " + place_of(region, i) + ", which wave " +
+               std::to_string(s.writer) + " wrote since the last barrier");
+        }
+        s.reader = s.read == now && s.reader != wave ? kMany : wave;
+        s.read = now;
+      }
+    }
+    break;
+  }
+  if (w->running != nullptr && w->draws.next() % 16 == 0) leave(*w->running, false);  // another wave may come first
+}
+}  // namespace detail
+
+namespace {
+/// MONOTILE_EMULATED_SEED=N: everything that this process emulates is examined.
+const bool examined_by_environment = [] {
+  const char* const seed = std::getenv("MONOTILE_EMULATED_SEED");
+  if (seed == nullptr || *seed == '\0') return false;
+  examination_seed = std::strtoull(seed, nullptr, 10);
+  detail::examined = true;
+  return true;
+}();
+}  // namespace
+
+Examination::Examination(uint64_t seed, Fault fault) {
+  examination_seed = seed;
+  detail::planted = fault;
+  detail::examined = true;
+}
+Examination::~Examination() {
+  detail::examined = examined_by_environment;
+  detail::planted = Fault::none;
+}
+
+WatchedProgram::WatchedProgram(int64_t program, const void* slots, size_t slot_bytes, const void* scratch,
+                               size_t scratch_bytes)
+    : watching_(examined() && watched == nullptr) {
+  if (!watching_) return;
+  watched = new Watched;
+  const void* bases[2] = {slots, scratch};
+  const size_t sizes[2] = {slot_bytes, scratch_bytes};
+  for (int region = 0; region < 2; ++region) {
+    watched->base[region] = static_cast<const unsigned char*>(bases[region]);
+    watched->bytes[region] = sizes[region];
+    watched->shadow[region].resize(sizes[region]);
+  }
+  watched->draws.state = (examination_seed + 1) * 0x9e3779b97f4a7c15u ^ static_cast<uint64_t>(program) << 20;
+  for (int i = 0; i < 4; ++i) watched->draws.next();
+  if (planted(Fault::missing_barrier)) watched->skipped_barrier = static_cast<int>(watched->draws.next() % 4);
+}
+WatchedProgram::~WatchedProgram() {
+  if (!watching_) return;
+  delete watched;
+  watched = nullptr;
+}
+
 void wait_at_barrier(void* fibre) {
   auto& f = *static_cast<Fibre*>(fibre);
+  if (watched != nullptr && watched->skipped_barrier >= 0 && f.skipped == watched->skipped_barrier) {
+    ++f.skipped;
+    return;
+  }
+  ++f.skipped;
   f.waiting = true;
   leave(f, false);
+  ++f.barriers;
 }
 
 void run_waves(int waves, const std::function<void(int, void*)>& body) {
   // Stacks are kept per thread: making one costs more than running a small program on it.
   thread_local std::vector<std::unique_ptr<unsigned char[]>> stacks;
-  while (stacks.size() < static_cast<size_t>(waves)) stacks.push_back(std::unique_ptr<unsigned char[]>(new unsigned char[kStackBytes]));
+  while (stacks.size() < static_cast<size_t>(waves))
+    stacks.push_back(std::unique_ptr<unsigned char[]>(new unsigned char[kStackBytes]));
   Scheduler s;
   s.body = &body;
   s.fibres.resize(static_cast<size_t>(waves));
@@ -107,37 +240,63 @@ void run_waves(int waves, const std::function<void(int, void*)>& body) {
     f.context.uc_stack.ss_size = kStackBytes;
     f.context.uc_link = nullptr;
     const auto address = reinterpret_cast<uintptr_t>(&f);
-    makecontext(&f.context, reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
+    makecontext(&f.context, reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(address >> 32),
+                static_cast<unsigned>(address));
   }
   bool stuck = false;
   for (;;) {
-    int done = 0, waiting = 0;
-    for (Fibre& f : s.fibres) {
-      if (!f.done) enter(s, f);
-      done += f.done ? 1 : 0;
-      waiting += !f.done && f.waiting ? 1 : 0;
+    // Until all wait or are done: in order, or, if examined, in any.
+    for (;;) {
+      int first = waves, able = 0;
+      for (int w = waves - 1; w >= 0; --w) {
+        const Fibre& f = s.fibres[static_cast<size_t>(w)];
+        if (!f.done && !f.waiting) first = w, ++able;
+      }
+      if (able == 0 || s.failure) break;
+      if (watched != nullptr) {
+        for (uint32_t skip = watched->draws.next() % static_cast<uint32_t>(able); skip > 0; --skip) {
+          do ++first;
+          while (s.fibres[static_cast<size_t>(first)].done || s.fibres[static_cast<size_t>(first)].waiting);
+        }
+        watched->running = &s.fibres[static_cast<size_t>(first)];
+      }
+      enter(s, s.fibres[static_cast<size_t>(first)]);
     }
+    int done = 0;
+    for (const Fibre& f : s.fibres) done += f.done ? 1 : 0;
     if (done == waves) break;
     if (done != 0 && !s.failure) stuck = true;  // some ended while others wait for them
     if (s.failure || stuck) break;              // the waiting stacks are given up; they hold plain data only
     for (Fibre& f : s.fibres) f.waiting = false;
   }
+  if (watched != nullptr) watched->running = nullptr;
   for (int w = 0; w < waves; ++w) stacks[static_cast<size_t>(w)] = std::move(s.fibres[static_cast<size_t>(w)].stack);
   if (s.failure) std::rethrow_exception(s.failure);
-  if (stuck) throw Error(ErrorCode::internal, "emulated: some waves of a program wait at a barrier that others never reach");
+  if (stuck)
+    throw Error(ErrorCode::internal, "emulated: some waves of a program wait at a barrier that others never reach");
 }
 
 namespace {
 std::atomic<uint64_t> shared_passes{0}, shared_needed{0};
 }
 
-void count_shared_access(const unsigned char* const* addresses, int lanes, int bytes) {
-  // A bank serves one word of four bytes per pass; lanes that want the same word share it.
+void count_shared_access(const unsigned char* const* addresses, int lanes, int bytes, Phases phases) {
+  // A bank serves one word of four bytes per pass; lanes that want the same word share it. Lanes of different phases never meet.
   constexpr int kBanks = 32, kMostWords = 64 * 4;
+  const int in_phase = 128 / bytes;
+  if (phases != Phases::together && lanes > in_phase) {
+    for (int phase = 0; phase < lanes / in_phase; ++phase) {
+      const unsigned char* of_phase[64];
+      for (int i = 0; i < in_phase; ++i) of_phase[i] = addresses[phase_lane(phases, phase, i, in_phase)];
+      count_shared_access(of_phase, in_phase, bytes, Phases::together);
+    }
+    return;
+  }
   uintptr_t words[kMostWords];
   int count = 0;
   for (int l = 0; l < lanes; ++l) {
-    for (int w = 0; w < bytes / 4; ++w) words[count++] = reinterpret_cast<uintptr_t>(addresses[l]) / 4 + static_cast<uintptr_t>(w);
+    for (int w = 0; w < bytes / 4; ++w)
+      words[count++] = reinterpret_cast<uintptr_t>(addresses[l]) / 4 + static_cast<uintptr_t>(w);
   }
   std::sort(words, words + count);
   const int distinct = static_cast<int>(std::unique(words, words + count) - words);

@@ -19,8 +19,9 @@ using namespace lang;  // NOLINT
 #define MT_PASTE(a, b) MT_PASTE_(a, b)
 #define MT_WORD_TEST(name) TEST(MatrixWords, MT_PASTE(name, MONOTILE_TARGET_NAME))
 
-using Config =
-    std::conditional_t<kHasLanes, ops::tiles::config_at<ops::tiles::kRing>, ops::tiles::config_at<ops::tiles::kPlain>>;
+using Config = ops::tiles::config_at<kHasMfma    ? ops::tiles::kStaged
+                                     : kHasLanes ? ops::tiles::kRing
+                                                 : ops::tiles::kPlain>;
 
 /// Batches of matrices, rows padded with NaN.
 struct Matrices {

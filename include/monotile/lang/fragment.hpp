@@ -34,6 +34,29 @@ struct mfma_m32n32k8 : instruction<64, 32, 32, 8> {
   static MT_FN constexpr coordinate c(int lane, int e) { return {e / 4 * 8 + lane / 32 * 4 + e % 4, lane % 32}; }
 };
 
+/// v_mfma_f32_16x16x16 of 16-bit operands, the same source.
+struct mfma_m16n16k16 : instruction<64, 16, 16, 16> {
+  static constexpr int c_vector = 1;
+  static MT_FN constexpr coordinate a(int lane, int e) { return {lane % 16, lane / 16 * 4 + e}; }
+  static MT_FN constexpr coordinate b(int lane, int e) { return a(lane, e); }
+  static MT_FN constexpr coordinate c(int lane, int e) { return {lane / 16 * 4 + e, lane % 16}; }
+};
+/// v_mfma_i32_32x32x16_i8 and v_mfma_f32_32x32x16_fp8_fp8 (gfx942): eight bytes a lane as before, of twice as many elements. gfx90a's
+/// v_mfma_i32_32x32x8i8 has the fragments of mfma_m32n32k8, one byte an element.
+struct mfma_m32n32k16 : instruction<64, 32, 32, 16> {
+  static constexpr int c_vector = 1;
+  static MT_FN constexpr coordinate a(int lane, int e) { return {lane % 32, lane / 32 * 8 + e}; }
+  static MT_FN constexpr coordinate b(int lane, int e) { return a(lane, e); }
+  static MT_FN constexpr coordinate c(int lane, int e) { return mfma_m32n32k8::c(lane, e); }
+};
+/// v_mfma_i32_16x16x32_i8 and v_mfma_f32_16x16x32_fp8_fp8 (gfx942).
+struct mfma_m16n16k32 : instruction<64, 16, 16, 32> {
+  static constexpr int c_vector = 1;
+  static MT_FN constexpr coordinate a(int lane, int e) { return {lane % 16, lane / 16 * 8 + e}; }
+  static MT_FN constexpr coordinate b(int lane, int e) { return a(lane, e); }
+  static MT_FN constexpr coordinate c(int lane, int e) { return mfma_m16n16k16::c(lane, e); }
+};
+
 /// wgmma.mma_async m64nNkK (NVIDIA, sm_90a), a warpgroup of 128 lanes: both operands are read from shared memory, so
 /// only c is a fragment. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
 template <int N, int K = 16>

@@ -8,7 +8,8 @@ namespace monotile::lang {
 /// How a program overlaps copies, products and results.
 enum class schedule {
   plain,        ///< one thread: pack, multiply (CPU)
-  ring,         ///< all waves copy ahead into a ring of stages and multiply (cp.async, mma.sync; CDNA)
+  ring,         ///< all waves copy ahead into a ring of stages and multiply (cp.async, mma.sync)
+  staged,       ///< all waves copy the next step into registers, multiply this one, then write it to the one stage (CDNA)
   cooperative,  ///< one warpgroup copies, two share each tile (sm_90a)
   pingpong,     ///< one warpgroup copies, two take turns, each with a tile of its own (sm_90a)
   split         ///< as cooperative, but the programs of a cluster share the steps of one tile (sm_90a)

@@ -5,7 +5,8 @@
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_gemm_few_rows_f16() {
-  register_tiles<half_t, tiles::kFewRing, tiles::kFew16, tiles::kFew64, tiles::kFewSplit16, tiles::kFewSplit64>();
+  register_tiles<half_t, tiles::kFewRing, tiles::kFewStaged, tiles::kFew16, tiles::kFew64, tiles::kFewSplit16,
+                 tiles::kFewSplit64>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

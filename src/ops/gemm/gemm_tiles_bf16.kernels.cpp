@@ -5,7 +5,7 @@
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_gemm_tiles_bf16() {
-  register_tiles<bfloat16_t, tiles::kPlain16, tiles::kRing, tiles::kWide, tiles::kBroad>();
+  register_tiles<bfloat16_t, tiles::kPlain16, tiles::kRing, tiles::kStaged, tiles::kWide, tiles::kBroad>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -5,7 +5,7 @@
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_gemm_tiles_f16() {
-  register_tiles<half_t, tiles::kRing, tiles::kWide, tiles::kBroad>();
+  register_tiles<half_t, tiles::kRing, tiles::kStaged, tiles::kWide, tiles::kBroad>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

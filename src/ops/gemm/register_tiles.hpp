@@ -16,7 +16,8 @@ using namespace monotile::ops;  // NOLINT
 constexpr bool builds(lang::schedule kind) {
   switch (kind) {
     case lang::schedule::plain: return !lang::kHasLanes;
-    case lang::schedule::ring: return lang::kHasLanes;
+    case lang::schedule::ring: return lang::kHasRing;
+    case lang::schedule::staged: return lang::kHasMfma;
     default: return lang::kHasWarpgroups;
   }
 }

@@ -12,18 +12,20 @@ enum Config : uint32_t {
   kPlain,  ///< CPU: steps of 1 KB of a packed row, for each size of operands
   kPlain16,
   kPlain8,
-  kRing,   ///< every GPU, any alignment
+  kRing,   ///< every GPU but AMD's, any alignment
   kWide,   ///< sm_90a from here on; operands must suit the copy engine
   kBroad,
   kSquare,
   kNarrow,  ///< few rows
   kSplit,   ///< few tiles, many steps
+  kStaged,  ///< CDNA, any alignment
   // From here on for few rows of a: tiles lie across the result, so that the weights fill the rows of the instructions and are streamed once.
-  kFewRing,  ///< every GPU, any alignment
+  kFewRing,  ///< every GPU but AMD's, any alignment
   kFew16,    ///< sm_90a: up to 16 rows
   kFew64,
   kFewSplit16,  ///< few tiles, many steps
   kFewSplit64,
+  kFewStaged,  ///< CDNA, any alignment
   kConfigs
 };
 constexpr bool lies_across(uint32_t config) { return config >= kFewRing; }
@@ -52,6 +54,10 @@ template <>
 struct config_at<kNarrow> : tile_config<schedule::pingpong, 128, 64, 64, 8, 1, 8> {};
 template <>
 struct config_at<kSplit> : tile_config<schedule::split, 128, 128, 64, 6> {};
+/// 16 KB of shared memory and 128 registers a lane let three or four programs of four waves share a compute unit (64 KB, 512 registers a lane):
+/// they hide each other's waits, since waves of one program do not take turns. Chosen by these numbers, not measured: it has not run on AMD hardware yet.
+template <>
+struct config_at<kStaged> : tile_config<schedule::staged, 128, 128, 32, 1> {};
 template <>
 struct config_at<kFewRing> : tile_config<schedule::ring, 128, 64, 64, 4> {};
 template <>
@@ -62,6 +68,8 @@ template <>
 struct config_at<kFewSplit16> : tile_config<schedule::split, 128, 16, 64, 10> {};
 template <>
 struct config_at<kFewSplit64> : tile_config<schedule::split, 128, 64, 64, 8> {};
+template <>
+struct config_at<kFewStaged> : tile_config<schedule::staged, 128, 64, 32, 1> {};
 
 constexpr uint32_t variant(DType operands, uint32_t config) { return static_cast<uint32_t>(operands) << 8 | config; }
 

@@ -37,12 +37,14 @@ constexpr TileShape kShapes[tiles::kConfigs] = {
     shape_of<tiles::kSquare>(0.353, 1.8),
     shape_of<tiles::kNarrow>(0.187, 4.0),
     shape_of<tiles::kSplit>(0.363, 6.7),
+    shape_of<tiles::kStaged>(0.5, 4.0),
     // Not measured yet: a step moves 16 KB of weights, at most 100 GB/s a multiprocessor.
     shape_of<tiles::kFewRing>(0.5, 3.0),
     shape_of<tiles::kFew16>(0.17, 1.0),
     shape_of<tiles::kFew64>(0.2, 1.5),
     shape_of<tiles::kFewSplit16>(0.17, 3.0),
     shape_of<tiles::kFewSplit64>(0.2, 4.5),
+    shape_of<tiles::kFewStaged>(0.25, 3.0),
 };
 /// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take
 /// turns.
@@ -94,7 +96,9 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
   Pick best;
   for (uint32_t c = 0; c < tiles::kConfigs; ++c) {
     const TileShape& s = kShapes[c];
-    if (s.kind != lang::schedule::plain && s.kind != lang::schedule::ring && !engine) continue;
+    const bool any_alignment =
+        s.kind == lang::schedule::plain || s.kind == lang::schedule::ring || s.kind == lang::schedule::staged;
+    if (!any_alignment && !engine) continue;
     if (find_kernel(tiles::kernel_name(c), target, tiles::variant(operands, c)) == nullptr) continue;
     const bool across = tiles::lies_across(c);
     if (across && m > tiles::kMostFewRows) continue;

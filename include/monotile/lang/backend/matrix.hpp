@@ -5,6 +5,8 @@
 
 #if defined(MONOTILE_TARGET_CUDA)
 #include "monotile/lang/backend/cuda/launch_tiles.hpp"
+#elif defined(MONOTILE_TARGET_HIP)
+#include "monotile/lang/backend/hip/launch_tiles.hpp"
 #elif defined(MONOTILE_TARGET_EMULATED)
 #include "monotile/lang/backend/emulated/launch_tiles.hpp"
 #elif defined(MONOTILE_TARGET_SPIRV)

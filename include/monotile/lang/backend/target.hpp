@@ -1,10 +1,14 @@
 #pragma once
 // Which target this translation unit is compiled for. CMake defines exactly one of MONOTILE_TARGET_CPU, MONOTILE_TARGET_EMULATED (with
-// MONOTILE_WAVE), MONOTILE_TARGET_CUDA or MONOTILE_TARGET_SPIRV, and MONOTILE_TARGET_NAME; host code that only fills views defines none of them.
+// MONOTILE_WAVE), MONOTILE_TARGET_CUDA, MONOTILE_TARGET_HIP or MONOTILE_TARGET_SPIRV, and MONOTILE_TARGET_NAME; host code that only fills views defines none of them.
 
 #if defined(__HIP__)  // clang's way to compile one source for host and device: offloaded targets (backend/offload.hpp)
 #define MT_FN __attribute__((host)) __attribute__((device)) inline __attribute__((always_inline))
+#if defined(MONOTILE_TARGET_HIP)
+#define MT_UNROLL _Pragma("unroll")
+#else
 #define MT_UNROLL
+#endif
 #elif defined(__CUDACC__)
 #define MT_FN __host__ __device__ __forceinline__
 #define MT_UNROLL _Pragma("unroll")
@@ -20,6 +24,6 @@
 #define MT_WORD MT_FN
 #endif
 
-#if defined(MONOTILE_TARGET_CUDA) || defined(MONOTILE_TARGET_EMULATED) || defined(MONOTILE_TARGET_SPIRV)
+#if defined(MONOTILE_TARGET_CUDA) || defined(MONOTILE_TARGET_HIP) || defined(MONOTILE_TARGET_EMULATED) || defined(MONOTILE_TARGET_SPIRV)
 #define MONOTILE_TARGET_SIMT 1
 #endif

@@ -15,6 +15,7 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasWarpgroups = false;
+inline constexpr bool kHasRing = false, kHasMfma = false;
 
 template <class T>
 struct rounding {

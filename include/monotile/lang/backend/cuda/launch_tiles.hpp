@@ -14,6 +14,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 /// This target has warpgroup instructions, tensor maps and clusters.
 inline constexpr bool kHasWarpgroups = kTarget == Target::cuda_sm90;
+inline constexpr bool kHasRing = true, kHasMfma = false;
 
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {

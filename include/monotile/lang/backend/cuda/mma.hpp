@@ -21,14 +21,15 @@ struct ldmatrix {
 
 /// Copies of 16 bytes under way, in groups.
 struct copy_queue {
+  static constexpr int most = 0;  ///< held in registers
   /// The first `bytes` bytes (0 to 16), zeros for the rest.
-  MT_DEVICE void add(void* to, const void* from, int bytes, int) {
+  MT_DEVICE void add(void* to, const void* from, int bytes, int, int, int) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                  "r"(bytes)
                  : "memory");
   }
   /// 16 bytes from registers into shared memory, at once (store16 writes to global memory only).
-  MT_DEVICE void put(void* to, const vector16& v) {
+  MT_DEVICE void put(void* to, const vector16& v, int, int) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "r"(v.word[0]), "r"(v.word[1]),
                  "r"(v.word[2]), "r"(v.word[3])
                  : "memory");

@@ -25,7 +25,9 @@ void run_program(int64_t program, const Grid& grid, const Params& params) {
   alignas(16) unsigned char slots[kSlotBytes];
   std::memset(slots, 0xff, sizeof slots);  // NaN: a read before a write shows
   std::vector<unsigned char> scratch(grid.scratch_bytes + 16, 0xff);
-  auto* const scratch16 = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(scratch.data()) + 15) & ~uintptr_t{15});
+  auto* const scratch16 =
+      reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(scratch.data()) + 15) & ~uintptr_t{15});
+  const emulated::WatchedProgram watched(program, slots, sizeof slots, scratch16, grid.scratch_bytes);
   const int waves = grid.threads / kWave;
   if (waves <= 1) {
     Context ctx{program, grid.threads, slots, scratch16};
@@ -42,7 +44,8 @@ void run_program(int64_t program, const Grid& grid, const Params& params) {
 
 template <class K, class Params>
 void launch(Stream&, const Grid& grid, const Params& params) {
-  if (grid.threads % kWave != 0) throw Error(ErrorCode::internal, "emulated: the threads of a program are not whole waves");
+  if (grid.threads % kWave != 0)
+    throw Error(ErrorCode::internal, "emulated: the threads of a program are not whole waves");
   struct Work {
     const Grid& grid;
     const Params& params;

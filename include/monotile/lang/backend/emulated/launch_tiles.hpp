@@ -1,5 +1,5 @@
 #pragma once
-// Launching matrix kernels on the emulated GPUs: always the ring.
+// Launching matrix kernels on the emulated GPUs: the ring of NVIDIA's on 32 lanes, the staged schedule of AMD's on 64.
 
 #include "monotile/lang/backend/emulated/launch.hpp"
 #include "monotile/lang/backend/emulated/mma.hpp"
@@ -8,10 +8,15 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasWarpgroups = false;
+inline constexpr bool kHasRing = kWave == 32, kHasMfma = kWave == 64;
 
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_FN void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
-  ring_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
+  if constexpr (Cfg::kind == schedule::staged) {
+    staged_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
+  } else {
+    ring_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
+  }
 }
 
 template <class K, class Params>

@@ -2,33 +2,20 @@
 // Matrix instructions of the emulated GPUs: operands are gathered from the registers of all lanes through the
 // fragment layouts, so that a lane which read the wrong element gives a wrong product. 32 lanes: mma.sync with
 // ldmatrix; 64 lanes: MFMA. Copies are done when they are waited for, not before, and accesses to shared memory are
-// checked for conflicts.
+// checked for conflicts and, where a program is examined, watched.
 
 #include <vector>
 
 #include "monotile/lang/backend/emulated/primitives.hpp"
 #include "monotile/lang/backend/emulated/shared_memory.hpp"
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
+#include "monotile/lang/backend/simt/mfma.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
-/// Lanes of MFMA read eight bytes each. With the swizzle of 16-byte chunks alone, rows eight apart would read the
-/// same half of the same banks, so every second group of eight rows (address bit 10) has the halves of its chunks
-/// exchanged.
-inline constexpr bool kSwapHalves = kWave == 64;
-template <class T>
-inline T* swapped(T* p) {
-  return kSwapHalves
-             ? reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) ^ (reinterpret_cast<uintptr_t>(p) >> 10 & 1) << 3)
-             : p;
-}
-/// 16 bytes to shared memory.
-inline void write_chunk(unsigned char* to, const unsigned char* bytes) {
-  std::memcpy(swapped(to), bytes, 8);
-  std::memcpy(swapped(to + 8), bytes + 8, 8);
-}
-
-struct copy_queue {
+/// cp.async: copies under way in groups, done when they are waited for and not before.
+struct ring_queue {
+  static constexpr int most = 0;  ///< held in registers
   struct copy {
     unsigned char* to;
     const void* from;
@@ -38,29 +25,80 @@ struct copy_queue {
   std::vector<copy> open;
   const unsigned char* rows[kLanes] = {};
 
-  void add(unsigned char* to, const void* from, int bytes, int lane) {
+  void add(unsigned char* to, const void* from, int bytes, int lane, int, int) {
     if (reinterpret_cast<uintptr_t>(to) % 16 != 0) misaligned_access(to);
     if (bytes != 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0) misaligned_access(from);
     open.push_back({to, from, bytes});
     rows[lane] = to;
     if (lane == kLanes - 1) emulated::count_shared_access(rows, kLanes, 16);
   }
-  void put(unsigned char* to, const vector16& v) { write_chunk(to, reinterpret_cast<const unsigned char*>(&v)); }
+  void put(unsigned char* to, const vector16& v, int, int) {
+    emulated::note_write(to, 16);
+    std::memcpy(to, &v, 16);
+  }
   void close_group() {
     closed.push_back(std::move(open));
     open.clear();
   }
   template <int Open>
   void wait() {
-    while (closed.size() > static_cast<size_t>(Open)) {
+    const size_t left = emulated::planted(emulated::Fault::pipeline_phase) ? Open + 1 : Open;
+    while (closed.size() > left) {
       for (const copy& c : closed.front()) {
         unsigned char chunk[16] = {};
         std::memcpy(chunk, c.from, static_cast<size_t>(c.bytes));
-        write_chunk(c.to, chunk);
+        emulated::note_write(c.to, 16);
+        std::memcpy(c.to, chunk, 16);
       }
       closed.erase(closed.begin());
     }
   }
+};
+
+/// Copies through registers, as on CDNA: written to shared memory when they settle, the halves of chunks exchanged in every second group of rows.
+struct register_queue {
+  static constexpr int most = 8;
+  struct chunk {
+    unsigned char* to = nullptr;
+    unsigned char bytes[16];
+    bool exchanged = false;
+  };
+  chunk held[most][kLanes], late[most][kLanes];
+
+  void add(unsigned char* to, const void* from, int bytes, int lane, int row, int slot) {
+    if (bytes != 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0) misaligned_access(from);
+    vector16 v{};
+    std::memcpy(&v, from, static_cast<size_t>(bytes));
+    keep(to, v, lane, row, slot);
+  }
+  void put(unsigned char* to, const vector16& v, int row, int slot) { keep(to, v, next_++ % kLanes, row, slot); }
+  void keep(unsigned char* to, const vector16& v, int lane, int row, int slot) {
+    if (reinterpret_cast<uintptr_t>(to) % 16 != 0) misaligned_access(to);
+    chunk& c = held[slot][lane];
+    c.to = to;
+    c.exchanged = mfma_halves_exchanged(row);
+    std::memcpy(c.bytes, &v, 16);
+  }
+  template <int OfA, int OfB>
+  void settle() {
+    for (int slot = 0; slot < most; ++slot) {
+      if (slot % (most / 2) >= (slot < most / 2 ? OfA : OfB)) continue;
+      const unsigned char* places[kLanes];
+      for (int l = 0; l < kLanes; ++l) {
+        const chunk c = emulated::planted(emulated::Fault::pipeline_phase) ? late[slot][l] : held[slot][l];
+        places[l] = held[slot][l].to;
+        late[slot][l] = held[slot][l];
+        if (c.to == nullptr) continue;
+        emulated::note_write(c.to, 16);
+        std::memcpy(c.to + (c.exchanged ? 8 : 0), c.bytes, 8);
+        std::memcpy(c.to + (c.exchanged ? 0 : 8), c.bytes + 8, 8);
+      }
+      emulated::count_shared_access(places, kLanes, 16, emulated::Phases::consecutive);
+    }
+  }
+
+ private:
+  int next_ = 0;  // `put` is called lane by lane
 };
 
 /// d += a b^T by the coordinates of the fragments.
@@ -70,9 +108,10 @@ inline void multiply_by_coordinates(float (&d)[Atom::c_elements][kLanes], const 
   static_assert(Atom::lanes == kLanes && WordsA * 2 == Atom::a_elements && WordsB * 2 == Atom::b_elements);
   const auto element = [](uint32_t word, int e) { return promote(T{static_cast<uint16_t>(word >> (16 * (e % 2)))}); };
   float x[Atom::m][Atom::k], y[Atom::n][Atom::k];
+  const int wrong = emulated::planted(emulated::Fault::fragment_map) ? 1 : 0;
   for (int l = 0; l < kLanes; ++l) {
     for (int e = 0; e < Atom::a_elements; ++e) {
-      const coordinate at = Atom::a(l, e);
+      const coordinate at = Atom::a(l ^ wrong, e);
       x[at.row][at.col] = element(a[e / 2][l], e);
     }
     for (int e = 0; e < Atom::b_elements; ++e) {
@@ -96,6 +135,7 @@ struct ldmatrix {
     static_assert(kLanes >= 32);
     for (int i = 0; i < 4; ++i) {
       emulated::count_shared_access(row + 8 * i, 8, 16);
+      for (int r = 0; r < 8; ++r) emulated::note_read(row[8 * i + r], 16);
       for (int l = 0; l < 32; ++l) std::memcpy(&r[i][l], row[8 * i + l / 4] + l % 4 * 4, 4);
     }
   }
@@ -108,41 +148,39 @@ struct mma_sync_unit : ldmatrix_loads<ldmatrix> {
   }
 };
 
-/// Each lane reads four consecutive elements of its row.
-struct mfma_unit {
-  using atom = mfma_m32n32k8;
-  static constexpr int a_words = 2, b_words = 2, b_at_once = 1;
-
-  template <class Ctx, class Tile>
-  static void load_a(Ctx&, uint32_t (&a)[2][kLanes], const Tile& tile, int row, int k) {
-    const unsigned char* from[kLanes];
+/// ds_read_b64: eight bytes a lane.
+struct lds_reader {
+  static void read8(uint32_t (&words)[2][kLanes], const unsigned char* const (&from)[kLanes]) {
     for (int l = 0; l < kLanes; ++l) {
-      const coordinate at = atom::a(l, 0);
-      from[l] = swapped(tile.data + Tile::offset(row + at.row, k / 8) + at.col % 8 * 2);
-      uint32_t words[2];
-      std::memcpy(words, from[l], 8);
-      a[0][l] = words[0], a[1][l] = words[1];
+      if (reinterpret_cast<uintptr_t>(from[l]) % 8 != 0) misaligned_access(from[l]);
+      emulated::note_read(from[l], 8);
+      uint32_t both[2];
+      std::memcpy(both, from[l], 8);
+      words[0][l] = both[0], words[1][l] = both[1];
     }
-    emulated::count_shared_access(from, kLanes, 8);
+    emulated::count_shared_access(from, kLanes, 8, emulated::Phases::consecutive);
   }
-  template <class Ctx, class Tile>
-  static void load_b(Ctx& cx, uint32_t (&b)[1][2][kLanes], const Tile& tile, int row, int k) {
-    load_a(cx, b[0], tile, row, k);
-  }
+};
+template <class Atom>
+struct mfma_unit : mfma_loads<lds_reader, Atom> {
   template <class T>
-  static void multiply(float (&d)[16][kLanes], const uint32_t (&a)[2][kLanes], const uint32_t (&b)[2][kLanes]) {
-    multiply_by_coordinates<mfma_m32n32k8, T>(d, a, b);
+  static void multiply(float (&d)[Atom::c_elements][kLanes], const uint32_t (&a)[2][kLanes],
+                       const uint32_t (&b)[2][kLanes]) {
+    multiply_by_coordinates<Atom, T>(d, a, b);
   }
 };
 
 template <int Wave>
 struct unit_of_wave {
   using type = mma_sync_unit;
+  using queue = ring_queue;
 };
 template <>
 struct unit_of_wave<64> {
-  using type = mfma_unit;
+  using type = mfma_unit<mfma_m32n32k8>;
+  using queue = register_queue;
 };
 using matrix_unit = unit_of_wave<kWave>::type;
+using copy_queue = unit_of_wave<kWave>::queue;
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "monotile/lang/backend/emulated/fibre.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
 #include "monotile/numeric.hpp"
@@ -51,13 +52,16 @@ MT_FN float min_of(float a, float b) { return std::fmin(a, b); }
 MT_FN float abs_of(float a) { return std::fabs(a); }
 MT_FN float round_even(float a) { return std::nearbyint(a); }
 template <class T>
-MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
+MT_FN T select(bool condition, T a, T b) {
+  return condition ? a : b;
+}
 MT_FN bool is_nan(float v) { return v != v; }
 MT_FN int lowest_bit(uint32_t v) { return __builtin_ctz(v); }
 
 template <class T>
 MT_FN void shuffle_xor(T (&out)[kLanes], const T (&in)[kLanes], int mask) {
   T copy[kLanes];
+  if (mask == kWave / 2 && emulated::planted(emulated::Fault::wave_width)) mask = 0;
   for (int l = 0; l < kLanes; ++l) copy[l] = in[l ^ mask];
   for (int l = 0; l < kLanes; ++l) out[l] = copy[l];
 }

@@ -11,6 +11,8 @@ MT_FN void count_one(int32_t* counter) {
   atomicAdd(counter, 1);
 #elif defined(MONOTILE_TARGET_SPIRV) && defined(__HIP_DEVICE_COMPILE__)
   opencl::atomic_increment(counter);
+#elif defined(MONOTILE_TARGET_HIP) && defined(__HIP_DEVICE_COMPILE__)
+  __hip_atomic_fetch_add(counter, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
 #else
   ++*counter;  // lanes of the emulator take turns, and waves change at barriers only
 #endif
@@ -66,7 +68,7 @@ MT_FN int32_t sum_before(Context& ctx, int32_t (&v)[kLanes]) {
   int32_t* const slot = reinterpret_cast<int32_t*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
   ++ctx.turn;
   for (int l = 0; l < kLanes; ++l) {
-    if (ctx.thread(l) % kWave == kWave - 1) slot[ctx.thread(l) / kWave] = scanned[l];
+    if (ctx.thread(l) % kWave == kWave - 1) share(slot + ctx.thread(l) / kWave, scanned[l]);
   }
   ctx.barrier();
   const int waves = ctx.threads / kWave;
@@ -75,8 +77,9 @@ MT_FN int32_t sum_before(Context& ctx, int32_t (&v)[kLanes]) {
     int32_t earlier = 0;
     all = 0;
     for (int w = 0; w < waves; ++w) {
-      if (w < ctx.thread(l) / kWave) earlier += slot[w];
-      all += slot[w];
+      const int32_t of_wave = shared(slot + w);
+      if (w < ctx.thread(l) / kWave) earlier += of_wave;
+      all += of_wave;
     }
     v[l] = earlier + scanned[l] - v[l];
   }
@@ -143,9 +146,7 @@ MT_FN int32_t collect_where(Context& ctx, held_row<L, Make, Again>& h, Want want
       int32_t slot = base + v[l];
       for (uint32_t rest = wanted[l]; rest != 0; rest &= rest - 1) {  // `put` is there once, whatever a lane holds
         const int e = lowest_bit(rest);
-        float value = promote(t.v[l][0]);
-        MT_UNROLL
-        for (int i = 1; i < L::elements; ++i) value = i == e ? promote(t.v[l][i]) : value;
+        const float value = element_at(t.v[l], e);
         put(slot++, static_cast<int32_t>(at.first_col) + at.local_col(l, e), value);
       }
     }
@@ -236,6 +237,13 @@ MT_FN void rank_items(Context& ctx, int32_t* counts, int32_t keys, int32_t n, Ke
       __syncwarp();
       if (k >= 0 && below == 0) *counter += __popc(peers);
       __syncwarp();
+      if (k >= 0) visit(i, k, rank);
+#elif defined(MONOTILE_TARGET_HIP) && defined(__HIP_DEVICE_COMPILE__)
+      const uint64_t peers = lanes_with(k), below = peers & ((uint64_t{1} << lane_of_wave()) - 1);
+      const int32_t rank = *counter + __builtin_popcountll(below);
+      wave_barrier();
+      if (k >= 0 && below == 0) *counter += __builtin_popcountll(peers);
+      wave_barrier();
       if (k >= 0) visit(i, k, rank);
 #else
       if (k >= 0) visit(i, k, (*counter)++);

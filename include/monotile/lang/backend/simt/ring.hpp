@@ -1,16 +1,16 @@
 #pragma once
 // The ring: every wave of a program copies its share of a stage ahead of use and multiplies a square of the tile.
-// Serves mma.sync with cp.async (sm_80), and both emulated GPUs, where fragments, swizzle and waits are those of the
-// GPU.
+// Serves mma.sync with cp.async (sm_80). The staged schedule is for machines whose copies go through registers (CDNA, MFMA). The emulated
+// GPUs run them with the fragments, swizzles and waits of the chips.
 
 #include "monotile/lang/backend/cells.hpp"
 #include "monotile/lang/backend/simt/tile.hpp"
 #include "monotile/lang/fragment.hpp"
 
 #if defined(__CUDACC__)
-#define MT_NO_UNROLL _Pragma("unroll 1")
+#define MT_COPY_UNROLL _Pragma("unroll 1")
 #else
-#define MT_NO_UNROLL
+#define MT_COPY_UNROLL MT_UNROLL  // copies on their way lie in registers, which no index can reach
 #endif
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -90,15 +90,16 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
   constexpr int kVector = 16 / static_cast<int>(sizeof(T)), kChunks = C / kVector;
   static_assert(R * kChunks % ring_context<Cfg, T>::threads == 0, "every lane copies the same number of chunks");
   constexpr int kRounds = R * kChunks / ring_context<Cfg, T>::threads;
+  constexpr int kSlot = Tile::axis == along::m ? 0 : copy_queue::most / 2;  // where copies wait in registers, if they do
   const T* matrix = static_cast<const T*>(from.data) + batch * from.batch_stride;
   const auto chunk = [&](int i, int l, auto copy) {
     const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
     const int r = number / kChunks, at = number % kChunks, c = col + at * kVector;
     const int left = row + r < from.rows ? from.cols - c : 0, exist = left < 0 ? 0 : left < kVector ? left : kVector;
-    copy(to.data + Tile::offset(r, at), exist > 0 ? matrix + (row + r) * from.stride + c : matrix, exist);
+    copy(to.data + Tile::offset(r, at), exist > 0 ? matrix + (row + r) * from.stride + c : matrix, exist, r, kSlot + i);
   };
   if (from.transposed) {
-    MT_NO_UNROLL
+    MT_COPY_UNROLL
     for (int i = 0; i < kRounds; ++i) {
       for (int l = 0; l < kLanes; ++l) {
         const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
@@ -108,7 +109,7 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
         for (int e = 0; e < kVector; ++e) {
           if (row + r < from.rows && c + e < from.cols) v.v[e] = matrix[(c + e) * from.stride + row + r];
         }
-        cx.copies.put(to.data + Tile::offset(r, at), __builtin_bit_cast(vector16, v));
+        cx.copies.put(to.data + Tile::offset(r, at), __builtin_bit_cast(vector16, v), r, kSlot + i);
       }
     }
   } else if (from.vectors && row + R <= from.rows && col + C <= from.cols) {
@@ -118,29 +119,29 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
       for (int l = 0; l < kLanes; ++l) {
         const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
         const int r = number / kChunks, at = number % kChunks;
-        cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l));
+        cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l), r, kSlot + i);
       }
     }
   } else if (from.vectors) {
-    MT_NO_UNROLL
+    MT_COPY_UNROLL
     for (int i = 0; i < kRounds; ++i) {
       for (int l = 0; l < kLanes; ++l) {
-        chunk(i, l, [&](unsigned char* place, const T* source, int exist) {
-          cx.copies.add(place, source, exist * static_cast<int>(sizeof(T)), cx.lane(l));
+        chunk(i, l, [&](unsigned char* place, const T* source, int exist, int r, int slot) {
+          cx.copies.add(place, source, exist * static_cast<int>(sizeof(T)), cx.lane(l), r, slot);
         });
       }
     }
   } else {
-    MT_NO_UNROLL
+    MT_COPY_UNROLL
     for (int i = 0; i < kRounds; ++i) {
       for (int l = 0; l < kLanes; ++l) {
-        chunk(i, l, [&](unsigned char* place, const T* source, int exist) {
+        chunk(i, l, [&](unsigned char* place, const T* source, int exist, int r, int slot) {
           packed<T, kVector> v{};
           MT_UNROLL
           for (int e = 0; e < kVector; ++e) {
             if (e < exist) v.v[e] = source[e];
           }
-          cx.copies.put(place, __builtin_bit_cast(vector16, v));
+          cx.copies.put(place, __builtin_bit_cast(vector16, v), r, slot);
         });
       }
     }
@@ -212,6 +213,35 @@ MT_FN void ring_mainloop(Context& ctx, const tile_space& space, Load load, Compu
     compute(cx, acc, stage[read]);
     if (++read == Cfg::stages) read = 0;
     if (++write == Cfg::stages) write = 0;
+  }
+  finish(cx, acc, t);
+}
+
+/// Chunks of a tile that each lane copies.
+template <class Cfg, class Tile>
+inline constexpr int staged_rounds = Tile::bytes / 16 / (ring_waves<Cfg> * kWave);
+
+/// One tile per program and one stage: while a step is multiplied, the next one is on its way to registers.
+template <class Cfg, class Stage, class Load, class Compute, class Finish>
+MT_FN void staged_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
+  // Not by way of an integer, which would hide from the compiler that this is shared memory.
+  Stage& stage = *reinterpret_cast<Stage*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
+  const int wave = ctx.thread(0) / kWave, wide = Cfg::bn / kWaveTile;
+  ring_context<Cfg, typename decltype(Stage::a)::element> cx{
+      ctx, space, {}, wave / wide * kWaveTile, wave % wide * kWaveTile};
+  const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
+  ring_acc<Cfg> acc;
+  each_vector(cx, acc, t, [](auto& v, int, int) {
+    MT_UNROLL
+    for (float& x : v) x = 0.0f;
+  });
+  if (space.k > 0) load(cx, stage, t, 0);
+  for (int k = 0; k < space.k; ++k) {
+    cx.copies.template settle<staged_rounds<Cfg, decltype(Stage::a)>, staged_rounds<Cfg, decltype(Stage::b)>>();
+    ctx.barrier();  // the step is there for all waves
+    if (k + 1 < space.k) load(cx, stage, t, k + 1);
+    compute(cx, acc, stage);
+    ctx.barrier();  // all have read it
   }
   finish(cx, acc, t);
 }

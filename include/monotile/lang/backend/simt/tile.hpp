@@ -187,6 +187,37 @@ MT_FN vector16 pack16(const T* v) {
   return out;
 }
 
+/// A value in memory that lanes share; the emulator watches who comes when.
+template <class T>
+MT_FN void share(T* to, T v) {
+#if defined(MONOTILE_TARGET_EMULATED)
+  emulated::note_write(to, sizeof(T));
+#endif
+  *to = v;
+}
+template <class T>
+MT_FN T shared(const T* from) {
+#if defined(MONOTILE_TARGET_EMULATED)
+  emulated::note_read(from, sizeof(T));
+#endif
+  return *from;
+}
+
+/// Element `index` of a lane's registers, by comparisons: registers have no addresses.
+template <class T, int N>
+MT_FN auto element_at(const T (&v)[N], int index) {
+  auto found = promote(v[0]);
+  MT_UNROLL
+  for (int i = 1; i < N; ++i) {
+    auto candidate = promote(v[i]);
+#if defined(MONOTILE_TARGET_HIP)
+    hide(candidate);  // clang makes an indexed load of such a chain, and puts the whole row into memory for it
+#endif
+    found = i == index ? candidate : found;
+  }
+  return found;
+}
+
 /// How long data is wanted in the caches.
 enum class cache { normal, stream, read_only };
 
@@ -768,12 +799,12 @@ MT_FN void reduce_program(Context& ctx, T (&v)[kLanes]) {
   T* slot = reinterpret_cast<T*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
   ++ctx.turn;
   for (int l = 0; l < kLanes; ++l) {
-    if (ctx.thread(l) % kWave == 0) slot[ctx.thread(l) / kWave] = v[l];
+    if (ctx.thread(l) % kWave == 0) share(slot + ctx.thread(l) / kWave, v[l]);
   }
   ctx.barrier();
   for (int l = 0; l < kLanes; ++l) {
     const int lane = ctx.thread(l) % kWave;
-    v[l] = lane < waves ? slot[lane] : Op::identity(T{});
+    v[l] = lane < waves ? shared(slot + lane) : Op::identity(T{});
   }
   reduce_lanes<Op>(v, kWave);
 }
@@ -826,12 +857,12 @@ MT_FN row_value<T, L> row_reduce(Context& ctx, const place<L>& at, const tile<T,
 template <class Op, class L>
 MT_FN tile<float, L> col_reduce(Context& ctx, const place<L>&, const tile<float, L>& t) {
   static_assert(L::lanes_per_row != 0, "rows that fill the program have nothing to reduce");
-  float* shared = reinterpret_cast<float*>(ctx.scratch);
+  float* cells = reinterpret_cast<float*>(ctx.scratch);
   constexpr int E = L::elements, W = L::lanes_per_row;
   ctx.barrier();
   for (int l = 0; l < kLanes; ++l) {
     MT_UNROLL
-    for (int e = 0; e < E; ++e) shared[e * ctx.threads + ctx.thread(l)] = t.v[l][e];
+    for (int e = 0; e < E; ++e) share(cells + e * ctx.threads + ctx.thread(l), t.v[l][e]);
   }
   ctx.barrier();
   tile<float, L> out;
@@ -839,8 +870,8 @@ MT_FN tile<float, L> col_reduce(Context& ctx, const place<L>&, const tile<float,
     const int lane = ctx.thread(l) % W;
     MT_UNROLL
     for (int e = 0; e < E; ++e) {
-      float sum = shared[e * ctx.threads + lane];
-      for (int g = W; g < ctx.threads; g += W) sum = Op::combine(sum, shared[e * ctx.threads + g + lane]);
+      float sum = shared(cells + e * ctx.threads + lane);
+      for (int g = W; g < ctx.threads; g += W) sum = Op::combine(sum, shared(cells + e * ctx.threads + g + lane));
       out.v[l][e] = sum;
     }
   }
@@ -862,12 +893,12 @@ MT_FN row_value<T, L> rows_reduce(Context& ctx, const row_value<T, L>& r) {
   T* slot = reinterpret_cast<T*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
   ++ctx.turn;
   for (int l = 0; l < kLanes; ++l) {
-    if (ctx.thread(l) % kWave == 0) slot[ctx.thread(l) / kWave] = out.v[l];
+    if (ctx.thread(l) % kWave == 0) share(slot + ctx.thread(l) / kWave, out.v[l]);
   }
   ctx.barrier();
   for (int l = 0; l < kLanes; ++l) {
-    T sum = slot[0];
-    for (int w = 1; w < waves; ++w) sum = Op::combine(sum, slot[w]);
+    T sum = shared(slot);
+    for (int w = 1; w < waves; ++w) sum = Op::combine(sum, shared(slot + w));
     out.v[l] = sum;
   }
   return out;
@@ -912,14 +943,15 @@ MT_FN tile<float, L> inclusive_scan(Context& ctx, const place<L>& at, const tile
       float* slot = reinterpret_cast<float*>(ctx.slots + (ctx.turn & 1) * 32 * 8);
       ++ctx.turn;
       for (int l = 0; l < kLanes; ++l) {
-        if (ctx.thread(l) % kWave == kWave - 1) slot[ctx.thread(l) / kWave] = scanned[l];
+        if (ctx.thread(l) % kWave == kWave - 1) share(slot + ctx.thread(l) / kWave, scanned[l]);
       }
       ctx.barrier();
       for (int l = 0; l < kLanes; ++l) {
         float earlier = 0.0f, all = 0.0f;
         for (int w = 0; w < waves; ++w) {
-          if (w < ctx.thread(l) / kWave) earlier += slot[w];
-          all += slot[w];
+          const float sum_of_wave = shared(slot + w);
+          if (w < ctx.thread(l) / kWave) earlier += sum_of_wave;
+          all += sum_of_wave;
         }
         before[l] += earlier;
         total[l] = all;
@@ -982,7 +1014,7 @@ MT_FN const tile<T, L>& stash(Context& ctx, const place<L>& at, const tile<T, L>
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) {
       MT_UNROLL
-      for (int j = 0; j < E / kPer; ++j) *stash_slot(ctx, at, l, i, j, E / kPer) = pack16(t.v[l] + i * E + j * kPer);
+      for (int j = 0; j < E / kPer; ++j) share(stash_slot(ctx, at, l, i, j, E / kPer), pack16(t.v[l] + i * E + j * kPer));
     }
   }
   return t;
@@ -996,7 +1028,7 @@ MT_FN tile<T, L> unstash(Context& ctx, const place<L>& at) {
     for (int i = 0; i < L::vectors; ++i) {
       MT_UNROLL
       for (int j = 0; j < E / kPer; ++j) {
-        const vector16 v = *stash_slot(ctx, at, l, i, j, E / kPer);
+        const vector16 v = shared(stash_slot(ctx, at, l, i, j, E / kPer));
         MT_UNROLL
         for (int e = 0; e < kPer; ++e) t.v[l][i * E + j * kPer + e] = element_of<T>(v, e);
       }
@@ -1070,9 +1102,7 @@ MT_FN void accumulate_where(const place<L>& at, row_value<R, L>& into, First fir
     while (wanted != 0) {
       const int next = lowest_bit(wanted);
       wanted &= wanted - 1;
-      auto v = promote(t.v[l][0]);
-      MT_UNROLL
-      for (int e = 1; e < L::elements; ++e) v = e == next ? promote(t.v[l][e]) : v;
+      const auto v = element_at(t.v[l], next);
       const int32_t c = static_cast<int32_t>(at.first_col) + at.local_col(l, next);
       if (then(c, v, into.v[l])) into.v[l] = Op::combine(into.v[l], f(c, v));
     }

@@ -7,7 +7,8 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 struct copy_queue {
-  MT_FN void add(unsigned char* to, const void* from, int bytes, int) {
+  static constexpr int most = 0;  ///< held in registers
+  MT_FN void add(unsigned char* to, const void* from, int bytes, int, int, int) {
     vector16 v{};
     if (bytes == 16) {
       v = load16(from);
@@ -17,7 +18,7 @@ struct copy_queue {
     }
     store16(to, v);
   }
-  MT_FN void put(unsigned char* to, const vector16& v) { store16(to, v); }
+  MT_FN void put(unsigned char* to, const vector16& v, int, int) { store16(to, v); }
 };
 
 /// A lane holds a row of a and of c; the rows of b are shared out and read from the registers of all lanes.
