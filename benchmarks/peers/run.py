@@ -24,8 +24,12 @@ import statistics
 import sys
 import time
 
-import torch
-import torch.nn.functional as F
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print(__doc__)
+    sys.exit("PyTorch is not installed for this Python: python3 -m pip install torch (Debian: python3-torch, for --check)")
 
 try:
     import triton_kernels

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,18 @@ class Model {
   Model& operator=(Model&&) noexcept;
 
   const Hyperparameters& hyperparameters() const;
+  /// Token ids of `text`. `add_special`: with the tokens that the file asks for in front and at the end; `parse_special`: markers inside the text
+  /// become control tokens (never for text of strangers). Throws Error(invalid_argument) for texts of 1 GiB and more.
+  std::vector<int32_t> encode(std::string_view text, bool add_special = true, bool parse_special = false) const;
+  /// Text of tokens, always valid UTF-8; control tokens give nothing. Throws Error(invalid_argument) for ids outside the vocabulary.
+  std::string decode(std::span<const int32_t> ids) const;
+  /// Whether generation stops at this token (end of sequence, of turn, of message).
+  bool is_end(int32_t id) const;
+  /// One user's message in the file's chat template, up to where the answer begins; for `encode(text, true, true)`. Throws
+  /// Error(unsupported) if the file has none that can be read.
+  std::string chat_prompt(std::string_view message) const;
+
+  /// Parts of the engine's own: their headers are not installed.
   const Tokenizer& tokenizer() const;
   const GgufFile& file() const;
   const Weights& weights() const;

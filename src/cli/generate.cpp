@@ -153,6 +153,15 @@ std::vector<int32_t> parse_token_ids(const std::string& text) {
   return ids;
 }
 
+/// Everything that standard input gives.
+std::string read_stdin() {
+  std::string text;
+  char buffer[1 << 16];
+  for (size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;) text.append(buffer, got);
+  if (std::ferror(stdin) != 0) throw Error(ErrorCode::not_found, "--prompt -: standard input cannot be read");
+  return text;
+}
+
 std::vector<int32_t> prompt_ids(const Options& options, const engine::Model& model) {
   if (!options.token_ids.empty()) return parse_token_ids(options.token_ids);
   const engine::Tokenizer& tokenizer = model.tokenizer();
@@ -284,7 +293,8 @@ int run_generate(const Options& options) {
 void add_prompt_flags(CLI::App& command, Options& options) {
   command.add_option("--model", options.model, "GGUF file")->required()->type_name("FILE");
   CLI::Option* prompt =
-      command.add_option("--prompt", options.prompt, "What the model continues or answers")->type_name("TEXT");
+      command.add_option("--prompt", options.prompt, "What the model continues or answers; - reads it from\nstandard input")
+          ->type_name("TEXT");
   CLI::Option* ids =
       command.add_option("--token-ids", options.token_ids, "The prompt as token ids, 2,818,5279; nothing is added")
           ->type_name("IDS");
@@ -372,10 +382,12 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   add_output_flags(*command, *options);
   command->footer(
       "The text goes to stdout, the speed to stderr. Ctrl-C ends with what there is so\nfar and exit code 130. "
-      "MONOTILE_TIER sets the default of --tier.");
+      "MONOTILE_TIER sets the default of --tier.\n"
+      "Exit codes: 0 ok, 1 failure, 2 wrong usage.");
   command->callback([options, command, &exit_code] {
     if (command->count("--prompt") + command->count("--token-ids") == 0)
       throw CLI::RequiredError("--prompt (or --token-ids)");
+    if (options->prompt == "-") options->prompt = read_stdin();
     if (command->count("--token-ids") != 0) (void)parse_token_ids(options->token_ids);
     exit_code = run_generate(*options);
   });

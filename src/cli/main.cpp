@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("monotile ") + MONOTILE_VERSION, "Print the version and exit");
   app.get_formatter()->column_width(26);
   app.require_subcommand(0, 1);
-  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 refused measurement. More: monotile COMMAND --help");
+  app.footer("Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 refused measurement.\nMore: monotile COMMAND --help");
   try {
     monotile::cli::add_generate_command(app, exit_code);
     monotile::cli::add_inspect_command(app, exit_code);

@@ -1,4 +1,5 @@
 #include "engine/model.hpp"
+#include "engine/chat_template.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -282,6 +283,15 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 const Hyperparameters& Model::hyperparameters() const { return impl_->hyperparameters; }
+std::vector<int32_t> Model::encode(std::string_view text, bool add_special, bool parse_special) const {
+  return impl_->tokenizer.encode(text, add_special, parse_special);
+}
+std::string Model::decode(std::span<const int32_t> ids) const { return impl_->tokenizer.decode(ids); }
+bool Model::is_end(int32_t id) const { return impl_->tokenizer.is_end_of_generation(id); }
+std::string Model::chat_prompt(std::string_view message) const {
+  const ChatMessage messages[] = {{"user", std::string(message)}};
+  return ChatTemplate::load(impl_->file, impl_->tokenizer).render(messages);
+}
 const Tokenizer& Model::tokenizer() const { return impl_->tokenizer; }
 const GgufFile& Model::file() const { return impl_->file; }
 const Weights& Model::weights() const { return impl_->weights; }
