@@ -28,6 +28,8 @@ function(monotile_add_kernels targets)
     endif()
     if(target STREQUAL "spirv")
       monotile_add_offloaded_kernels(${target} spirv objects ${kernel_sources})
+    elseif(target MATCHES "^hip_")
+      monotile_add_offloaded_kernels(${target} hip objects ${kernel_sources})
     elseif(target MATCHES "^cuda_")
       # The same files, compiled as CUDA: a two-line wrapper gives them the suffix that CMake wants.
       set(sources "")

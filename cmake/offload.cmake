@@ -26,9 +26,21 @@ set(MONOTILE_OFFLOAD_spirv_COMMAND
     COMMAND [[${Python3_EXECUTABLE}]] [[${PROJECT_SOURCE_DIR}/cmake/spirv_code.py]] [[${stem}.spv]] [[${code}]] --translator [[${MONOTILE_SPIRV_TRANSLATOR}]]
     DEPENDS [[${PROJECT_SOURCE_DIR}/cmake/spirv_code.py]])
 
+# --- AMD -----------------------------------------------------------------------------------------------------------------------------
+set(MONOTILE_OFFLOAD_hip_DEFINES -DMONOTILE_TARGET_HIP)
+# Everything becomes part of the kernel: a call would save all registers, and these are counted kernel by kernel. Version 5 of the code object is what
+# ROCm 5 and later load.
+set(MONOTILE_OFFLOAD_hip_COMMAND
+    COMMAND [[${CMAKE_CXX_COMPILER_LAUNCHER}]] [[${MONOTILE_OFFLOAD_CLANG}]] [[${device_flags}]] [[--offload-arch=${arch}]] --cuda-device-only --no-gpu-bundle-output
+            -O3 -mcode-object-version=5 -mllvm -amdgpu-early-inline-all=true -mllvm -amdgpu-function-calls=false -Wno-pass-failed
+            -Xclang -dependency-file -Xclang [[${stem}.code.d]] -Xclang -MT -Xclang [[${code}]] -c [[${source}]] -o [[${code}]]
+    DEPFILE [[${stem}.code.d]])
+
 function(monotile_add_offloaded_kernels target backend out)
   set(made ${${out}})
   set(all "")
+  set(codes "")
+  string(REGEX REPLACE "^[a-z]+_" "" arch ${target})
   set(folder ${PROJECT_BINARY_DIR}/kernels/${target})
   foreach(source IN LISTS ARGN)
     get_filename_component(name ${source} NAME_WE)
@@ -37,11 +49,15 @@ function(monotile_add_offloaded_kernels target backend out)
     set(flags ${MONOTILE_OFFLOAD_FLAGS} ${MONOTILE_OFFLOAD_${backend}_DEFINES} -DMONOTILE_TARGET_NAME=${target} -DMONOTILE_MODULE=${name})
     set(device_flags ${flags})
     set(command "")
+    set(after ${stem}.host.o)  # whose depfile knows the headers
+    if(backend STREQUAL "hip")
+      set(after "")
+    endif()
     foreach(argument IN LISTS MONOTILE_OFFLOAD_${backend}_COMMAND)
       string(CONFIGURE "${argument}" argument)
       list(APPEND command ${argument})
     endforeach()
-    add_custom_command(OUTPUT ${code} ${command} DEPENDS ${source} ${stem}.host.o COMMENT "Device code ${target}/${name}" VERBATIM)
+    add_custom_command(OUTPUT ${code} ${command} DEPENDS ${source} ${after} COMMENT "Device code ${target}/${name}" VERBATIM)
     add_custom_command(OUTPUT ${stem}.host.o
                        COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${MONOTILE_OFFLOAD_CLANG} ${flags} --cuda-host-only -O2 -fPIC -MD -MF ${stem}.host.d -MT ${stem}.host.o
                                -c ${source} -o ${stem}.host.o
@@ -58,9 +74,12 @@ monotile_code_end_${target}_${name}:
     add_custom_command(OUTPUT ${stem}.code.o COMMAND ${CMAKE_CXX_COMPILER} -c ${stem}.S -o ${stem}.code.o DEPENDS ${code} ${stem}.S
                        COMMENT "" VERBATIM)
     list(APPEND made ${stem}.host.o ${stem}.code.o)
+    list(APPEND codes ${code})
     list(APPEND all ${stem}.host.o ${stem}.code.o)
   endforeach()
   # A target of its own, so that these commands do not wait for the kernels of other targets.
   add_custom_target(monotile_code_${target} DEPENDS ${all})
+  # The device's half alone, for checks of what the compiler made.
+  add_custom_target(device_code_${target} DEPENDS ${codes})
   set(${out} ${made} PARENT_SCOPE)
 endfunction()

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what Monotile needs on Debian 12 (or a relative of it). Used by the Makefile, by CI and by the Dockerfiles here.
 #
-#   env/install.sh [--cpu] [--lint] [--spirv] [--cuda] [--peers]
+#   env/install.sh [--cpu] [--lint] [--spirv] [--hip] [--cuda] [--peers]
 #
 #   --cpu     compiler, CMake, libraries, test framework (the default; always included)
 #   --lint    also clang-format, clang-tidy and shellcheck
+#   --hip     also what the preset "hip" needs, and the checks of AMD code: clang, lld and llvm 22; no ROCm
 #   --spirv   also what the preset "spirv" needs: clang 22, the SPIR-V tools, and PoCL to run it on
 #   --cuda    also check for the CUDA toolkit, which Debian does not package
 #   --peers   also build llama.cpp in a throw-away environment, as the oracle and speed peer (minutes)
@@ -23,6 +24,7 @@ for option in "$@"; do
         --cpu) ;;
         --lint) groups+="lint " ;;
         --spirv) groups+="spirv " ;;
+        --hip) groups+="hip " ;;
         --cuda) cuda=1 ;;
         --peers) peers=1 ;;
         -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;

@@ -103,7 +103,7 @@ Found& found() {
   static Found result = [] {
     Found all;
     all.devices.push_back(describe_cpu(all.absent));
-    for (const Driver* driver : {&cuda_driver, &opencl_driver}) {
+    for (const Driver* driver : {&cuda_driver, &hip_driver, &opencl_driver}) {
       const FoundDevices part = driver->find();
       all.devices.insert(all.devices.end(), part.devices.begin(), part.devices.end());
       all.absent.insert(all.absent.end(), part.absent.begin(), part.absent.end());
@@ -224,6 +224,10 @@ Target target_of(const DeviceInfo& device) {
       return Target::cpu_plain;
     case DeviceKind::emulated: return device.wave == 64 ? Target::emulated64 : Target::emulated32;
     case DeviceKind::cuda: return device.path == "cuda_sm90" ? Target::cuda_sm90 : Target::cuda_sm80;
+    case DeviceKind::hip:
+      return device.path == "hip_gfx90a"   ? Target::hip_gfx90a
+             : device.path == "hip_gfx942" ? Target::hip_gfx942
+                                           : Target::hip_gfx1100;
     case DeviceKind::opencl: return Target::spirv;
     default: break;
   }

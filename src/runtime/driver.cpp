@@ -5,6 +5,7 @@ namespace monotile {
 const Driver& driver_of(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::cuda: return cuda_driver;
+    case DeviceKind::hip: return hip_driver;
     case DeviceKind::opencl: return opencl_driver;
     default: break;
   }

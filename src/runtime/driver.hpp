@@ -54,6 +54,7 @@ struct Driver {
 };
 
 extern const Driver cuda_driver;    ///< src/runtime/cuda or src/runtime/no_cuda
+extern const Driver hip_driver;     ///< src/runtime/hip or src/runtime/no_hip
 extern const Driver opencl_driver;  ///< src/runtime/opencl or src/runtime/no_opencl
 
 /// The driver of a kind of device. Not for kinds whose memory is the host's.
