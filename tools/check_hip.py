@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Checks the compiled AMD code of every portable kernel: instructions from the disassembly, registers and LDS from the notes of the code objects.
+
+Give the folder of a build with MONOTILE_HIP (tools/check_hip.sh makes one). For each target:
+
+  complete    every src/ops/*/*.kernels.cpp has a code object, and in it a kernel
+  wide        streaming kernels hold 16-byte global loads and stores (exceptions: tools/check_ptx.py has them, they are the same)
+  matrix      products by tiles hold v_mfma, and their copies wait in registers behind the products
+  scratch     no kernel has private memory or spilled vector registers, unless listed here with a reason (scalar registers are spilled to lanes of
+              vector registers, which costs no memory: reported)
+  calls       no kernel calls a function: everything is part of it, as its registers were counted
+  flat        no access has to find out at run time which memory it goes to, unless listed here
+  occupancy   registers and LDS let as many waves live on a SIMD as the kernel's bounds ask for
+
+This says what was compiled. It has not run on AMD hardware yet.
+
+Exit codes: 0 all hold, 1 one does not, 2 wrong usage. Standard library, llvm-objdump-22, llvm-readelf-22, llvm-cxxfilt-22.
+"""
+
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from check_ptx import NARROW, STREAMING, short  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Registers of a SIMD's lanes, granule of allocation, most waves; LDS of a compute unit; SIMDs (lang/backend/hip/arch.hpp).
+ARCHITECTURES = {
+    "gfx90a": {"wave": 64, "registers": 512, "granule": 8, "waves": 8, "lds": 65536, "simds": 4, "mfma": True},
+    "gfx942": {"wave": 64, "registers": 512, "granule": 8, "waves": 8, "lds": 65536, "simds": 4, "mfma": True},
+    "gfx1100": {"wave": 32, "registers": 1536, "granule": 24, "waves": 16, "lds": 65536, "simds": 4, "mfma": False},
+}
+MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_few_rows_bf16", "gemm_few_rows_f16"}
+NO_KERNELS = {"gemm_small_tiles_bf16": "tiles of sm_90a alone", "gemm_small_tiles_f16": "tiles of sm_90a alone",
+              "gemm_tiles_f32": "products of the CPU", "gemm_tiles_i8": "products of the CPU"}
+# Kernel's name -> (most bytes of private memory, reason).
+SCRATCH_ALLOWED = {}
+# Kernel's name -> reason.
+FLAT_ALLOWED = {}
+
+
+def run(*arguments, text=None):
+    return subprocess.run([str(a) for a in arguments], input=text, capture_output=True, text=True, check=True).stdout
+
+
+def notes_of(path):
+    """name -> numbers of each kernel."""
+    kernels, current = {}, None
+    for line in run("llvm-readelf-22", "--notes", path).splitlines():
+        match = re.match(r"\s*(-?)\s*\.(\w+):\s*(.*)", line)
+        if not match:
+            continue
+        dash, key, value = match.groups()
+        if dash and key in ("agpr_count", "args"):
+            current = {}
+        if current is None:
+            continue
+        if key == "name" and value.startswith("_Z"):
+            kernels[value] = current
+        elif re.fullmatch(r"\d+", value):
+            current.setdefault(key, int(value))
+    return kernels
+
+
+def count(body, pattern):
+    return len(re.findall(pattern, body, re.M))
+
+
+def code_of(path):
+    """name -> counts of instructions."""
+    result = {}
+    for part in re.split(r"^(?:[0-9a-f]+ )?<", run("llvm-objdump-22", "-d", "--no-show-raw-insn", "--no-leading-addr", path), flags=re.M)[1:]:
+        name, _, body = part.partition(">:\n")
+        result[name] = {
+            "instructions": count(body, r"^\s+[a-z]\w+"),
+            "load16": count(body, r"^\s+(?:global|buffer)_load_(?:dwordx4|b128)\b"),
+            "load8": count(body, r"^\s+(?:global|buffer)_load_(?:dwordx[23]|b64|b96)\b"),
+            "load4": count(body, r"^\s+(?:global|buffer)_load_(?:dword|b32)\b"),
+            "store16": count(body, r"^\s+(?:global|buffer)_store_(?:dwordx4|b128)\b"),
+            "store8": count(body, r"^\s+(?:global|buffer)_store_(?:dwordx[23]|b64|b96)\b"),
+            "store4": count(body, r"^\s+(?:global|buffer)_store_(?:dword|b32)\b"),
+            "mfma": count(body, r"^\s+v_mfma_"),
+            "dpp": count(body, r"\b(?:quad_perm|row_\w+):"),
+            "scratch": count(body, r"^\s+scratch_"),
+            "flat": count(body, r"^\s+flat_"),
+            "calls": count(body, r"^\s+s_swappc_"),
+            "prefetched": overlapped(body),
+        }
+    return result
+
+
+def overlapped(body):
+    """True if no v_mfma of a loop waits for a global load that was issued in the same step: the wait stands between the last product and the
+    barrier or store to LDS that follows."""
+    lines = [line.strip() for line in body.splitlines()]
+    products = [i for i, line in enumerate(lines) if line.startswith("v_mfma_")]
+    if not products:
+        return False
+    first, last = products[0], products[-1]
+    start = max((i for i in range(first) if lines[i].startswith(("s_barrier", "s_branch", "global_load", "s_cbranch"))), default=0)
+    return not any(re.match(r"s_waitcnt vmcnt\(0\)", line) for line in lines[start:last])
+
+
+def widest(counts, kind):
+    return next((width for width in (16, 8, 4) if counts[f"{kind}{width}"]), 0)
+
+
+def waves_by_registers(arch, note):
+    vectors = max(1, note.get("vgpr_count", 1))
+    rounded = -(-vectors // arch["granule"]) * arch["granule"]
+    return min(arch["waves"], arch["registers"] // rounded)
+
+
+def wanted_waves(arch, name, note):
+    """What the kernel was bounded for: `Bounded<K, MaxThreads, ResidentThreads>` of register_kernel.hpp; a program's own waves otherwise."""
+    match = re.search(r"Bounded<.*, (\d+), (\d+)>", name)
+    threads = int(match.group(2)) if match else note.get("max_flat_workgroup_size", arch["wave"])
+    program = -(-note.get("max_flat_workgroup_size", arch["wave"]) // arch["wave"] // arch["simds"])
+    return max(program, min(arch["waves"], threads // arch["wave"] // arch["simds"]), 1)
+
+
+def examine(path, target):
+    notes, code = notes_of(path), code_of(path)
+    names = run("llvm-cxxfilt-22", text="\n".join(notes)).splitlines()
+    return [(path.name.split(".")[0], target, name, note, code[mangled]) for (mangled, note), name in zip(notes.items(), names)]
+
+
+def judge(row):
+    source, target, name, note, counts = row
+    arch, kernel, wrong = ARCHITECTURES[target], short(name), []
+    if source in STREAMING:
+        load, store, _ = next((rule for pattern, rule in NARROW.items() if re.match(pattern, kernel)), (16, 16, ""))
+        if widest(counts, "load") < load or widest(counts, "store") < store:
+            wrong.append(f"widest load {widest(counts, 'load')} bytes, store {widest(counts, 'store')}; wanted {load} and {store}")
+    if source in MATRIX and arch["mfma"]:
+        if not counts["mfma"]:
+            wrong.append("no v_mfma")
+        elif not counts["prefetched"]:
+            wrong.append("products wait for the copies of the next step")
+    private = note.get("private_segment_fixed_size", 0)
+    allowed = next((limit for pattern, (limit, _) in SCRATCH_ALLOWED.items() if re.search(pattern, kernel)), 0)
+    if private > allowed or (note.get("vgpr_spill_count", 0) and not allowed):
+        wrong.append(f"{private} bytes of private memory, {note.get('vgpr_spill_count', 0)} vector registers spilled")
+    if counts["calls"]:
+        wrong.append(f"{counts['calls']} calls")
+    if counts["flat"] and not any(re.search(pattern, kernel) for pattern in FLAT_ALLOWED):
+        wrong.append(f"{counts['flat']} flat accesses")
+    if note.get("group_segment_fixed_size", 0) > arch["lds"]:
+        wrong.append("more LDS than there is")
+    have, want = waves_by_registers(arch, note), wanted_waves(arch, name, note)
+    if have < want:
+        wrong.append(f"{note['vgpr_count']} registers: {have} waves on a SIMD, wanted {want}")
+    return [f"{target}: {source}: {kernel}: {text}" for text in wrong]
+
+
+def report(rows, version):
+    lines = [
+        "# AMD code: what the compiler made", "",
+        "Written by `python3 tools/check_hip.py BUILD --write docs/results/amd-codegen.md`. **Compiled and emulated, not yet run on AMD hardware.**",
+        f"Compiler: {version}, -O3, no ROCm.", "",
+        "A row is one source file; its kernels are all instantiations for one target. *waves* is the lowest number of waves that registers let live on a",
+        "SIMD, *16-byte* counts global loads and stores of 16 bytes over all instructions of global memory, *scalar spills* go to lanes of vector registers,",
+        "*scratch* is the most private memory of a kernel.", "",
+        "| source | target | kernels | vector registers | waves | static LDS | 16-byte loads | 16-byte stores | v_mfma | DPP | scalar spills | scratch |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups = {}
+    for row in rows:
+        groups.setdefault((row[0], row[1]), []).append(row)
+    for (source, target), of in sorted(groups.items()):
+        total = lambda *keys: sum(r[4][k] for r in of for k in keys)  # noqa: E731
+        arch = ARCHITECTURES[target]
+        registers = [r[3].get("vgpr_count", 0) for r in of]
+        lines.append(
+            f"| {source} | {target} | {len(of)} | {min(registers)} to {max(registers)} | {min(waves_by_registers(arch, r[3]) for r in of)} | "
+            f"{max(r[3].get('group_segment_fixed_size', 0) for r in of)} | {total('load16')} of {total('load16', 'load8', 'load4')} | "
+            f"{total('store16')} of {total('store16', 'store8', 'store4')} | {total('mfma')} | {total('dpp')} | "
+            f"{max(r[3].get('sgpr_spill_count', 0) for r in of)} | {max(r[3].get('private_segment_fixed_size', 0) for r in of)} |")
+    lines += ["", "Accesses narrower than four bytes (tails, 16-bit elements one by one) are not counted. gfx1100 is a check of waves of 32 lanes, for the files",
+              "whose words depend on the width; it has no matrix path.", ""]
+    for pattern, (limit, reason) in SCRATCH_ALLOWED.items():
+        lines.append(f"- private memory allowed: `{pattern}`, {limit} bytes: {reason}")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="a build folder: it holds kernels/hip_<architecture>/<source>.code")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="write the table")
+    parser.add_argument("--targets", default="gfx90a,gfx942", help="that must be complete (default: gfx90a,gfx942)")
+    parser.add_argument("--verbose", action="store_true", help="one line for each kernel")
+    arguments = parser.parse_args()
+
+    sources = {path.name.split(".")[0] for path in (ROOT / "src/ops").glob("*/*.kernels.cpp")}
+    work, wrong = [], []
+    for target in ARCHITECTURES:
+        folder = arguments.build / "kernels" / f"hip_{target}"
+        found = sorted(folder.glob("*.code"))
+        work += [(path, target) for path in found]
+        if target in arguments.targets.split(","):
+            missing = sorted(sources - {path.stem for path in found})
+            if missing:
+                wrong.append(f"{target}: no code object of {', '.join(missing)}")
+    if not work:
+        parser.error(f"{arguments.build}: no code objects in it")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        results = list(pool.map(lambda item: examine(*item), work))
+    rows = [row for result in results for row in result]
+    for (path, target), result in zip(work, results):
+        if not result and path.stem not in NO_KERNELS:
+            wrong.append(f"{target}: {path.stem}: no kernel in the code object")
+    for row in rows:
+        wrong += judge(row)
+        if arguments.verbose:
+            print(f"{row[1]}: {row[0]}: {short(row[2])}: {row[3].get('vgpr_count')} registers, {row[4]}")
+    for line in wrong:
+        print(line)
+    if arguments.write:
+        arguments.write.write_text(report(rows, run("clang++-22", "--version").splitlines()[0]), encoding="utf-8")
+    for target in ARCHITECTURES:
+        of = [row for row in rows if row[1] == target]
+        if of:
+            print(f"hip: {target}: {len(of)} kernels of {len({row[0] for row in of})} files, {sum(row[4]['mfma'] for row in of)} v_mfma, "
+                  f"{sum(row[3].get('private_segment_fixed_size', 0) > 0 for row in of)} with private memory")
+    print(f"hip: {len(wrong)} checks failed" if wrong else "hip: all checks hold (compiled, not yet run on AMD hardware)")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
