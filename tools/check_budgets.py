@@ -114,7 +114,12 @@ def check_overrides():
 
 
 def is_operator_object(name):
-    return name.endswith(".o") and ("/src/ops/" in name and ".kernels.cpp" in name or "monotile_kernels_cuda_" in name)
+    return is_device_code(name) or name.endswith(".o") and ("/src/ops/" in name and ".kernels.cpp" in name or "monotile_kernels_cuda_" in name)
+
+
+def is_device_code(name):
+    """Code objects of offloaded targets (cmake/offload.cmake)."""
+    return re.fullmatch(r"kernels/\w+/\w+\.code", name) is not None
 
 
 def read_ninja_log(build):
@@ -128,7 +133,7 @@ def read_ninja_log(build):
 
 
 def target_of_object(name):
-    match = re.search(r"monotile_kernels_(\w+)\.dir", name)
+    match = re.search(r"monotile_kernels_(\w+)\.dir", name) or re.match(r"kernels/(\w+)/", name)
     return match.group(1) if match else "?"
 
 
@@ -158,6 +163,15 @@ def processor_seconds(directory, arguments):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def processor_seconds_of_code(build, name):
+    """The same for a code object: its own steps, as ninja would run them."""
+    command = subprocess.run(["ninja", "-C", str(build), "-t", "commands", "-s", name], capture_output=True, text=True, check=True).stdout
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, shell=True, cwd=build, env={**os.environ, "CCACHE_DISABLE": "1"}, check=True, stdin=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def check_compile_time(build, fresh):
     if build is None:
         return Result("compile_time", None, "not judged: give --build", f"{COMPILE_SECONDS:.0f} s")
@@ -172,7 +186,9 @@ def check_compile_time(build, fresh):
     measured = {}
     commands = compile_commands(build) if again else {}
     for name in sorted(again):
-        if name in commands:
+        if is_device_code(name):
+            measured[name] = processor_seconds_of_code(build, name)
+        elif name in commands:
             measured[name] = processor_seconds(*commands[name])
     final = {**log, **measured}
     ranked = sorted(final.items(), key=lambda item: item[1], reverse=True)

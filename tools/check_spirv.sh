@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 env/install.sh --spirv
 dir="${BUILD_DIR:-build/spirv}"
 BUILD_DIR="$dir" tools/build.sh spirv
-python3 tools/check_budgets.py --only compile_time,instantiations --build "$dir"
+python3 tools/check_budgets.py --only compile_time,instantiations --build "$dir" --fresh 1
 
 modules="$(mktemp -d)"
 trap 'rm -rf "$modules"' EXIT

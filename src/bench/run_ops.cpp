@@ -75,7 +75,7 @@ class Run {
   }
 
  private:
-  bool host() const { return info_.device.host_memory(); }
+  bool host() const { return by_host_clock(info_.device); }
 
   static const Operator& operator_named(const std::string& name) {
     for (const auto& op : bench_operators()) {

@@ -76,6 +76,8 @@ class Timeline {
 
 /// The host's clock, for devices with host memory.
 std::unique_ptr<Timeline> host_timeline();
+/// True where calls are timed one by one on the host's clock: host memory and OpenCL.
+bool by_host_clock(Device device);
 /// Of `stream`, which must outlive it. Defined in cuda/ or, as a refusal, in no_cuda/.
 std::unique_ptr<Timeline> cuda_timeline(Stream& stream);
 std::unique_ptr<Timeline> timeline_of(Stream& stream);

@@ -24,8 +24,8 @@ Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   if (staged + kOwnScratch <= device.shared_bytes) {
     tile.scratch_bytes = staged;
   } else {
-    tile.layout = (exact ? kExact : 0) + kWide;
-    tile.threads = 1024;
+    tile.layout = (exact && !compiles_on_use(device) ? kExact : 0) + kWide;
+    tile.threads = compiles_on_use(device) ? few_threads(device) : 1024;
   }
   return tile;
 }

@@ -2,9 +2,11 @@
 // Matrix kernels through OpenCL: the tiles and callbacks of the ring, with one stage and an instruction of scalar arithmetic. Copies are done when they are
 // asked for; what the ring hides behind products is the device compiler's and its caches' business here.
 
-#include "monotile/lang/backend/simt/ring.hpp"
 #include "monotile/lang/backend/spirv/launch.hpp"
 #include "monotile/lang/backend/spirv/mma.hpp"
+
+// The ring stands on the matrix unit and the copies of mma.hpp.
+#include "monotile/lang/backend/simt/ring.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
