@@ -73,7 +73,8 @@ def count(body, pattern):
 def code_of(path):
     """name -> counts of instructions."""
     result = {}
-    for part in re.split(r"^(?:[0-9a-f]+ )?<", run("llvm-objdump-22", "-d", "--no-show-raw-insn", "--no-leading-addr", path), flags=re.M)[1:]:
+    disassembly = run("llvm-objdump-22", "-d", "--no-show-raw-insn", "--no-leading-addr", "--symbolize-operands", path)
+    for part in re.split(r"^(?:[0-9a-f]+ )?<(?!L\d+>)", disassembly, flags=re.M)[1:]:
         name, _, body = part.partition(">:\n")
         result[name] = {
             "instructions": count(body, r"^\s+[a-z]\w+"),
@@ -94,15 +95,32 @@ def code_of(path):
 
 
 def overlapped(body):
-    """True if no v_mfma of a loop waits for a global load that was issued in the same step: the wait stands between the last product and the
-    barrier or store to LDS that follows."""
-    lines = [line.strip() for line in body.splitlines()]
-    products = [i for i, line in enumerate(lines) if line.startswith("v_mfma_")]
-    if not products:
+    """True if some way leads from a 16-byte load on to the first product of the loop without a wait for loads: copies of whole chunks, which are the
+    rule, then arrive behind the products. Ways through ragged or unaligned copies may wait: they put words together."""
+    lines = [line.strip() for line in body.splitlines() if line.strip()]
+    labels = {match.group(1): i for i, line in enumerate(lines) if (match := re.match(r"<(L\d+)>:", line))}
+    first = next((i for i, line in enumerate(lines) if line.startswith("v_mfma_")), None)
+    if first is None:
         return False
-    first, last = products[0], products[-1]
-    start = max((i for i in range(first) if lines[i].startswith(("s_barrier", "s_branch", "global_load", "s_cbranch"))), default=0)
-    return not any(re.match(r"s_waitcnt vmcnt\(0\)", line) for line in lines[start:last])
+    loads = [i for i, line in enumerate(lines) if re.match(r"global_load_(?:dwordx4|b128)\b", line)]
+    for load in loads:
+        seen, open_ = set(), [load + 1]
+        while open_:
+            i = open_.pop()
+            if i == first:
+                return True
+            if i in seen or i >= len(lines):
+                continue
+            seen.add(i)
+            line = lines[i]
+            if re.match(r"s_waitcnt\b.*vmcnt", line) or line.startswith("s_endpgm"):
+                continue
+            target = re.match(r"s_c?branch\S*\s+(L\d+)", line)
+            if target and target.group(1) in labels:
+                open_.append(labels[target.group(1)])
+            if not line.startswith("s_branch"):
+                open_.append(i + 1)
+    return False
 
 
 def widest(counts, kind):
@@ -140,7 +158,7 @@ def judge(row):
         if not counts["mfma"]:
             wrong.append("no v_mfma")
         elif not counts["prefetched"]:
-            wrong.append("products wait for the copies of the next step")
+            wrong.append("products wait for the copies of the next step, on every way")
     private = note.get("private_segment_fixed_size", 0)
     allowed = next((limit for pattern, (limit, _) in SCRATCH_ALLOWED.items() if re.search(pattern, kernel)), 0)
     if private > allowed or (note.get("vgpr_spill_count", 0) and not allowed):

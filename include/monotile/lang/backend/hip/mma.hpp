@@ -108,7 +108,7 @@ MT_FN V operand(const uint32_t (&a)[2][1]) {
 struct matrix_unit : mfma_loads<lds_reader, mfma_m32n32k8> {
   template <class T>
   static MT_FN void multiply(float (&d)[16][1], const uint32_t (&a)[2][1], const uint32_t (&b)[2][1]) {
-    using V = typename wide_of<T>::type;
+    using V [[maybe_unused]] = typename wide_of<T>::type;  // on the host nothing takes it
     if constexpr (dtype_of<T> == DType::bf16) {
       MT_MFMA(d, floats16, __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(operand<V>(a), operand<V>(b), c, 0, 0, 0));
     } else {
@@ -120,7 +120,7 @@ struct matrix_unit : mfma_loads<lds_reader, mfma_m32n32k8> {
 struct narrow_matrix_unit : mfma_loads<lds_reader, mfma_m16n16k16> {
   template <class T>
   static MT_FN void multiply(float (&d)[4][1], const uint32_t (&a)[2][1], const uint32_t (&b)[2][1]) {
-    using V = typename wide_of<T>::type;
+    using V [[maybe_unused]] = typename wide_of<T>::type;  // on the host nothing takes it
     if constexpr (dtype_of<T> == DType::bf16) {
       MT_MFMA(d, floats4, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(operand<V>(a), operand<V>(b), c, 0, 0, 0));
     } else {
