@@ -111,6 +111,7 @@ EngineOptions engine_options(const Options& options, int64_t context) {
   result.kv = dtype_named(options.kv);
   if (options.product_cast == "none") result.cast = ops::ProductCast::none;
   if (options.product_cast == "int8") result.cast = ops::ProductCast::int8_block;
+  if (options.product_cast == "bf16") result.cast = ops::ProductCast::bf16;
   if (!options.tier.empty()) {
     result.tier = flag_value("--tier", options.tier, [](const std::string& text) { return parse_tier(text); });
   }
@@ -180,6 +181,8 @@ void write_logits(const std::string& path, const std::vector<float>& logits) {
   throw Error(ErrorCode::not_found, "--logits-out: " + path + " could not be written: " + std::strerror(errno));
 }
 
+constexpr const char* kCastNames[] = {"none", "int8", "bf16"};  // by ops::ProductCast
+
 double per_second(int64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0.0; }
 
 std::string ops_table(const std::vector<Context::Use>& uses) {
@@ -240,7 +243,7 @@ struct Report {
         {"context", used.context},
         {"residual", dtype_info(used.activations).name},
         {"kv", dtype_info(used.kv).name},
-        {"product_cast", *used.cast == ops::ProductCast::none ? "none" : "int8"},
+        {"product_cast", !used.cast ? "auto" : kCastNames[static_cast<size_t>(*used.cast)]},
         {"cache_bytes", engine.cache_bytes()},
         {"scratch_bytes", engine.scratch_bytes()},
         {"peak_resident_bytes", int64_t{usage.ru_maxrss} * 1024},
@@ -359,8 +362,8 @@ void add_engine_flags(CLI::App& command, Options& options) {
       ->type_name("TYPE");
   command
       .add_option("--product-cast", options.product_cast,
-                  "Activations in products with quantised weights:\nint8 (blocks of 32; default on the CPU) or none")
-      ->check(CLI::IsMember({"auto", "none", "int8"}))
+                  "Operands of products with quantised weights: int8 (activations in\nblocks of 32), bf16 (both) or none; auto is the fastest for the\nrows of each on the CPU, none elsewhere")
+      ->check(CLI::IsMember({"auto", "none", "int8", "bf16"}))
       ->type_name("CAST");
 }
 

@@ -48,8 +48,6 @@ EngineOptions with_defaults(EngineOptions options, const Model& model) {
   if (options.kv == DType::none) options.kv = bf16 ? DType::bf16 : DType::f16;
   if (!is_float(options.kv) || (bf16 && options.kv != DType::bf16))
     refuse("kv", dtype_info(options.kv).name, bf16 ? "bf16 (the activations are bf16)" : "f32, f16, bf16");
-  if (!options.cast)
-    options.cast = device.kind == DeviceKind::cpu ? ops::ProductCast::int8_block : ops::ProductCast::none;
   return options;
 }
 
@@ -105,7 +103,8 @@ struct Engine::Impl {
 
   /// c = a w^T + bias
   void product(const TensorView& c, const TensorView& a, const TensorView& w, const TensorView& bias = {}) {
-    const ops::ProductCast cast = is_quantised(w.dtype) ? *options.cast : ops::ProductCast::none;
+    const ops::ProductCast suggested = ops::suggested_cast(w.device, a.dim(0)),
+                           cast = is_quantised(w.dtype) ? options.cast.value_or(suggested) : ops::ProductCast::none;
     run(context, ops::GemmArgs{.c = c, .a = a, .b = w, .bias = bias, .residual = {}, .cast = cast});
   }
   void norm(const TensorView& y, const TensorView& x, const TensorView& gamma) {

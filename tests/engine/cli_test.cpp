@@ -176,7 +176,7 @@ TEST_F(CommandLine, JsonHasTheFields) {
   EXPECT_EQ(result.at("device"), "cpu");
   EXPECT_EQ(result.at("threads"), 1);
   EXPECT_EQ(result.at("model").at("architecture"), "gemma3");
-  EXPECT_EQ(result.at("product_cast"), "int8");
+  EXPECT_EQ(result.at("product_cast"), "auto");
   for (const char* key : {"prefill_tokens_per_second", "decode_tokens_per_second", "time_to_first_token_ms"})
     EXPECT_GT(result.at(key), 0) << key;
   // One step for the prompt, eight for the answer; 7 products per layer and the head.

@@ -40,6 +40,10 @@ struct GemmArgs {
   int64_t k() const { return a.dim(form == ProductForm::tn ? 0 : 1); }
 };
 
+/// The fastest cast for a block-quantised weight and `rows` rows of a, among those no less accurate than int8_block: on CPU int8_block for few
+/// rows and, for many, bf16 where there are fast instructions for it or none where there is AVX-512; elsewhere none.
+ProductCast suggested_cast(Device device, int64_t rows);
+
 inline void gemm(Context& context, const TensorView& c, const TensorView& a, const TensorView& b, ProductCast cast = ProductCast::none) {
   run(context, GemmArgs{.c = c, .a = a, .b = b, .bias = {}, .residual = {}, .cast = cast, .a_scale = {}, .b_scale = {}});
 }

@@ -4,6 +4,7 @@
 #include "ops/entry.hpp"
 #include "ops/self_test.hpp"
 #include "runtime/choose.hpp"
+#include "runtime/cpu_features.hpp"
 
 namespace monotile {
 
@@ -12,6 +13,10 @@ namespace {
 using namespace ops;
 
 constexpr const char* op = GemmArgs::op_name;
+
+/// Rows from which unpacking weights and multiplying them as bf16, or with AVX-512 as fp32, beats integer products
+/// (docs/notes/gemm-cpu.md, 2026-11-30).
+constexpr int64_t kLeastBf16Rows = 16, kLeastFloatRows = 32;
 
 constexpr const Implementation<GemmArgs>* kImplementations[] = {
     &gemm_portable,
@@ -157,6 +162,13 @@ Plan<GemmArgs> plan(Device device, const GemmArgs& args, const TierPolicy& polic
 }
 
 namespace ops {
+
+ProductCast suggested_cast(Device device, int64_t rows) {
+  if (device.kind != DeviceKind::cpu) return ProductCast::none;
+  const Target target = target_of(device_info(device));
+  if (rows >= kLeastBf16Rows && cpu_has_fast_bf16(target)) return ProductCast::bf16;
+  return rows >= kLeastFloatRows && target == Target::cpu_avx512 ? ProductCast::none : ProductCast::int8_block;
+}
 
 const OperatorInfo gemm_operator = {
     "gemm",

@@ -126,11 +126,12 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
-/// Rows of a from which packing both operands beats streaming b.
-constexpr int64_t kLeastRowsOnCpu = 8;
+/// Rows of a from which packing both operands beats the products of rows (docs/notes/gemm-cpu.md, 2026-11-30).
+constexpr int64_t kLeastRowsOnCpu = 8, kLeastRowsOfBlocks = 16;
 
 double cost(const GemmArgs& args, const DeviceInfo& device) {
-  if (is_cpu(device)) return args.c.dim(0) < kLeastRowsOnCpu ? 2.0 : 0.5;  // that of the products of rows is 1
+  const int64_t least = is_quantised(args.b.dtype) ? kLeastRowsOfBlocks : kLeastRowsOnCpu;
+  if (is_cpu(device)) return args.m() < least ? 2.0 : 0.5;  // that of the products of rows is 1
   return pick(args, device).us;
 }
 
