@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "ops/gemm/gemm.hpp"
+#include "runtime/cpu_features.hpp"
+#include "runtime/scoped_target.hpp"
 #include "test_util.hpp"
 
 namespace monotile::test {
@@ -13,6 +15,7 @@ namespace {
 
 using ops::GemmArgs;
 using ops::ProductCast;
+using ops::ProductForm;
 
 constexpr DType kPlain[] = {DType::f32, DType::f16, DType::bf16};
 constexpr DType kBlocks[] = {DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k};
@@ -337,6 +340,41 @@ TEST_P(GemmTest, PlanServesFewerRows) {
   stream.synchronize();
   c.fetch(stream);
   for (int64_t i = 0; i < 2 * 11; ++i) EXPECT_EQ(c.get(i), first[static_cast<size_t>(i)]);
+}
+
+/// Few rows are multiplied as int8 blocks on every CPU, many as its path does best; GPUs take weights as they are.
+TEST(GemmCast, IsSuggestedByRows) {
+  for (const Target path : cpu_targets()) {
+    const ScopedTarget scope(path);
+    EXPECT_EQ(ops::suggested_cast(Device{}, 1), ProductCast::int8_block) << to_string(path);
+    const ProductCast wanted = cpu_has_fast_bf16(path)      ? ProductCast::bf16
+                               : path == Target::cpu_avx512 ? ProductCast::none
+                                                            : ProductCast::int8_block;
+    EXPECT_EQ(ops::suggested_cast(Device{}, 512), wanted) << to_string(path);
+  }
+  EXPECT_EQ(ops::suggested_cast({DeviceKind::emulated, 32}, 512), ProductCast::none);
+}
+
+TEST(GemmErrors, FormsAndInt8) {
+  Context context(Device{});
+  TestTensor a(DType::i8, {2, 64}), b(DType::i8, {3, 64}), c(DType::i32, {2, 3}), x(DType::f32, {2, 64}),
+      q(DType::q8_0, {64, 32}), y(DType::f32, {2, 3}), scale(DType::f32, {2}), wrong(DType::f32, {5});
+  const auto call = [&](TestTensor& to, TestTensor& from, TestTensor& w, auto change) {
+    GemmArgs args;
+    args.c = to.host(), args.a = from.host(), args.b = w.host();
+    change(args);
+    run(context, args);
+  };
+  const auto refused = [&](const std::vector<std::string>& words, TestTensor& to, TestTensor& from, TestTensor& w,
+                           auto change) {
+    expect_error(ErrorCode::invalid_argument, words, [&] { call(to, from, w, change); });
+  };
+  refused({"gemm", "b", "i8"}, c, a, x, [](GemmArgs&) {});
+  refused({"gemm", "form", "nt"}, y, x, q, [](GemmArgs& g) { g.form = ProductForm::nn; });
+  refused({"gemm", "a_scale", "int8"}, c, a, b, [&](GemmArgs& g) { g.a_scale = scale.host(); });
+  refused({"gemm", "a_scale"}, y, a, b, [&](GemmArgs& g) { g.a_scale = wrong.host(); });
+  refused({"gemm", "bias", "i32"}, c, a, b, [&](GemmArgs& g) { g.bias = scale.host().slice(0, 0, 1); });
+  refused({"gemm", "cast", "bf16"}, c, a, b, [](GemmArgs& g) { g.cast = ProductCast::bf16; });
 }
 
 TEST(GemmErrors, NameTheArgument) {

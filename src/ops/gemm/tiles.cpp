@@ -84,8 +84,10 @@ bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind:
 /// What operands are multiplied as. GPUs copy them as they are; CPUs convert both as they are packed.
 DType operands_of(const GemmArgs& args, const DeviceInfo& device) {
   if (!is_cpu(device) || args.a.dtype == DType::i8) return args.a.dtype;
-  const bool exact = args.a.dtype == DType::bf16 && args.b.dtype == DType::bf16;
-  return (exact || args.cast == ProductCast::bf16) && cpu_has_fast_bf16(target_of(device)) ? DType::bf16 : DType::f32;
+  const Target target = target_of(device);
+  const bool allowed = args.cast == ProductCast::bf16 || (args.a.dtype == DType::bf16 && args.b.dtype == DType::bf16);
+  const bool built = find_kernel("gemm.tiles", target, tiles::variant(DType::bf16, tiles::kPlain16)) != nullptr;
+  return allowed && built && cpu_has_fast_bf16(target) ? DType::bf16 : DType::f32;
 }
 
 Pick pick(const GemmArgs& args, const DeviceInfo& device) {
