@@ -235,6 +235,13 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
     calls = {**peers,
              "monotile": ours.call("attention", AttentionArgs, out=flat_out, q=flat_q, key_cache=cache[0], value_cache=cache[1], block_table=table, q_start=starts,
                                    kv_length=lengths, max_query=queries, causal=int(causal))}
+    if not decode:
+        # Prefill is compared on rows that are packed for everyone; pages are a row of their own.
+        calls["monotile paged"] = calls.pop("monotile")
+        dense = [c.transpose(1, 2).reshape(batch * keys, kv_heads, dim).contiguous() for c in (k, v)]
+        first = torch.arange(0, batch * keys, keys, device=DEVICE, dtype=torch.int32)
+        calls["monotile"] = ours.call("attention", AttentionArgs, out=flat_out, q=flat_q, key_cache=dense[0], value_cache=dense[1], kv_start=first, q_start=starts,
+                                      kv_length=lengths, max_query=queries, max_kv_length=keys, causal=int(causal))
     if jit and not decode:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

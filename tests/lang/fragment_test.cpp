@@ -1,6 +1,7 @@
 // Fragments of matrix instructions and the swizzle of shared tiles, proved by enumeration.
 
 #include "monotile/lang/fragment.hpp"
+#include "monotile/lang/row_layout.hpp"
 
 #include <gtest/gtest.h>
 
@@ -53,6 +54,45 @@ constexpr bool warpgroup_extends_warps() {
   return true;
 }
 static_assert(warpgroup_extends_warps());
+
+/// Rows of chained products: each cell once, a slot is a row, lanes share a row where their numbers differ in the bits
+/// that are said, and the words of the next operand are made of the lane's own elements.
+template <class Rows>
+struct sums_of_rows {
+  static constexpr int elements = Rows::elements;
+  static constexpr int rows(int) { return Rows::rows; }
+  static constexpr int cols(int) { return Rows::cols; }
+  static constexpr coordinate coord(int lane, int e, int) { return Rows::at(lane, e); }
+};
+template <class Rows>
+constexpr bool rows_are_as_said() {
+  constexpr int kShared = Rows::last_bit * 2 - Rows::first_bit;
+  for (int lane = 0; lane < Rows::lanes; ++lane) {
+    for (int e = 0; e < Rows::elements; ++e) {
+      const coordinate at = Rows::at(lane, e);
+      if (at.row != Rows::slot_row(lane, Rows::slot(e))) return false;
+      if (at.row != Rows::at(lane ^ kShared, e).row) return false;
+      if (e % Rows::neighbours != 0 && at.col != Rows::at(lane, e - 1).col + 1) return false;
+    }
+    for (int other = 0; other < Rows::lanes; ++other) {
+      const bool same = Rows::slot_row(lane, 0) == Rows::slot_row(other, 0);
+      if (same != (((lane ^ other) & ~kShared) == 0)) return false;
+    }
+    for (int step = 0; step < 4; ++step) {
+      for (int word = 0; word < Rows::words; ++word) {
+        for (int half = 0; half < 2; ++half) {
+          const coordinate from = Rows::at(lane, Rows::element_of(step, word) + half),
+                           to = Rows::operand(lane, 2 * word + half);
+          if (from.row != to.row) return false;
+          if (Rows::block_of(step, word) * Rows::cols + from.col != step * Rows::step + to.col) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+static_assert(covers_exactly_once<sums_of_rows<mma_rows>>(32) && rows_are_as_said<mma_rows>());
+static_assert(covers_exactly_once<sums_of_rows<mfma_rows>>(64) && rows_are_as_said<mfma_rows>());
 
 static_assert(swizzle_is_a_permutation<128>(256) && swizzle_is_a_permutation<64>(256));
 

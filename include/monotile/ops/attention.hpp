@@ -13,7 +13,14 @@ namespace monotile::ops {
 /// `causal` aligns bottom-right: query i of n sees keys 0 .. i + (kv_length - n). `window` > 0 keeps the last `window` of those.
 /// softcap > 0: s <- softcap * tanh(s / softcap). A row without keys gives 0 and log_sum_exp -inf.
 /// log_sum_exp (optional) f32 [tokens, heads], natural logarithm, of the scaled scores.
-/// Statistics and accumulation fp32. Entries of block_table past the used length are never read; a used entry outside [0, pages) is
+/// Also per (query, key), positions as the causal mask aligns them, in this order: soft-cap, ALiBi, relative bias, masks.
+/// `alibi_slopes` f32 [heads]: s <- s + slope * (key - query). `relative_bias` f32 [heads, 2r + 1]: s <- s + bias at
+/// key - query, from -r to r, the ends going on. `prefix_length` i32 [sequences]: keys before it are seen by all queries
+/// of the sequence, whatever causal and window say. `key_ranges` i32 [sequences, max_kv_length or more, 2]:
+/// the query at a position sees keys from the first number to before the second alone, both never falling along the
+/// positions (documents: the range of one's own). `sinks` f32 [heads]: one more score in the
+/// sum of weights, without a value (log_sum_exp has it in). On GPUs these five need 16-bit queries and caches.
+/// Statistics and accumulation fp32; on GPUs with several queries weights are rounded to the dtype of q. Entries of block_table past the used length are never read; a used entry outside [0, pages) is
 /// refused on host memory when no status is given, else clamped (status[s] = 1 where `status`, i32 [sequences], is given). Query rows that
 /// belong to no sequence are not written.
 struct AttentionArgs {
@@ -30,6 +37,7 @@ struct AttentionArgs {
   bool causal = true;
   int64_t max_query = 1;     ///< bound of q_start[s+1] - q_start[s]; 1 selects decode
   int64_t max_kv_length = 0; ///< bound of kv_length; 0: from the table (max_pages * page_size) or the dense row count
+  TensorView prefix_length, key_ranges, alibi_slopes, relative_bias, sinks;  ///< optional
 };
 
 inline void attention(Context& context, const AttentionArgs& args) { run(context, args); }

@@ -15,6 +15,7 @@ constexpr const char* op = AttentionArgs::op_name;
 
 constexpr const Implementation<AttentionArgs>* kImplementations[] = {
     &attention_portable,
+    &attention_tiles,
     &attention_reference,
 };
 
@@ -41,6 +42,41 @@ void check_table(const char* argument, const TensorView& view, int64_t length, D
   check::extent(op, argument, view, 0, length);
   check::inner_stride(op, argument, view);
   check::element_aligned(op, argument, view);
+}
+
+/// What belongs to masks and scores: one table each.
+void check_score_tables(const AttentionArgs& args, int64_t sequences, Device device) {
+  const auto table = [&](const char* argument, const TensorView& view, DType dtype, int rank, int64_t first) {
+    if (!view.defined()) return;
+    check::present(op, argument, view, device);
+    check::rank(op, argument, view, rank, rank);
+    check::dtype(op, argument, view, {dtype});
+    check::extent(op, argument, view, 0, first);
+    check::inner_stride(op, argument, view);
+    check::element_aligned(op, argument, view);
+    check::disjoint(op, "out", args.out, argument, view);
+    check::disjoint(op, "log_sum_exp", args.log_sum_exp, argument, view);
+  };
+  const int64_t heads = args.q.dim(1);
+  table("prefix_length", args.prefix_length, DType::i32, 1, sequences);
+  table("key_ranges", args.key_ranges, DType::i32, 3, sequences);
+  table("alibi_slopes", args.alibi_slopes, DType::f32, 1, heads);
+  table("relative_bias", args.relative_bias, DType::f32, 2, heads);
+  table("sinks", args.sinks, DType::f32, 1, heads);
+  const bool paged = args.block_table.defined();
+  const int64_t capacity = paged ? args.block_table.dim(1) * args.key_cache.dim(2) : args.key_cache.dim(0);
+  const int64_t most_keys = args.max_kv_length > 0 ? args.max_kv_length : capacity;
+  if (args.key_ranges.defined()) {
+    check::extent(op, "key_ranges", args.key_ranges, 2, 2);
+    if (args.key_ranges.step(1) != 2)
+      check::fail(op, "key_ranges", "stride " + std::to_string(args.key_ranges.step(1)) + " of positions", "2");
+    if (args.key_ranges.dim(1) < most_keys)
+      check::fail(op, "key_ranges", std::to_string(args.key_ranges.dim(1)) + " positions",
+                  std::to_string(most_keys) + " or more (max_kv_length)");
+  }
+  if (args.relative_bias.defined() && args.relative_bias.dim(1) % 2 == 0)
+    check::fail(op, "relative_bias", std::to_string(args.relative_bias.dim(1)) + " distances",
+                "an odd number: from -r to r");
 }
 
 void check_args(const AttentionArgs& args, Device device) {
@@ -100,6 +136,7 @@ void check_args(const AttentionArgs& args, Device device) {
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "out", args.out);
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "q", args.q);
   }
+  check_score_tables(args, sequences, device);
   check::optional_status(op, args.status, sequences, device,
                          {{"out", args.out}, {"q", args.q}, {"key_cache", args.key_cache}, {"value_cache", args.value_cache}, {"block_table", args.block_table},
                           {"kv_start", args.kv_start}, {"q_start", args.q_start}, {"kv_length", args.kv_length}, {"log_sum_exp", args.log_sum_exp}});
@@ -131,7 +168,8 @@ void check_pages(const AttentionArgs& args, int64_t s, int64_t queries, int64_t 
   const int64_t page_size = args.key_cache.dim(2), pages = args.key_cache.dim(0);
   // The first query sees the earliest keys; pages that lie wholly before its window may already have been given away.
   const int64_t earliest = args.causal ? length - queries : length - 1;
-  const int64_t first = args.window > 0 ? std::max<int64_t>(0, earliest - args.window + 1) : 0;
+  const int64_t first =
+      args.window > 0 && !args.prefix_length.defined() ? std::max<int64_t>(0, earliest - args.window + 1) : 0;
   for (int64_t column = first / page_size; column * page_size < length; ++column) {
     const int64_t page = reference::get_index(args.block_table, s * args.block_table.step(0) + column);
     if (page >= 0 && page < pages) continue;

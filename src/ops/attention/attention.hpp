@@ -4,7 +4,12 @@
 
 namespace monotile::ops {
 
-extern const Implementation<AttentionArgs> attention_reference, attention_portable;
+extern const Implementation<AttentionArgs> attention_reference, attention_portable, attention_tiles;
+/// Relative times: the kernel of rows, and the kernel of matrix tiles.
+struct PrefillCost {
+  double rows, tiles;
+};
+PrefillCost prefill_cost(const AttentionArgs& args);
 /// The oracle; host memory only, arguments checked. Query rows that belong to no sequence are left alone.
 void attention_reference_run(const AttentionArgs& args);
 

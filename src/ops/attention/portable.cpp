@@ -45,13 +45,15 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   const Policy p = pick(a, device);
   if (p.types == attention_kernels::no_types) return "no portable kernel for these dtypes";
   if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  if (a.prefix_length.defined() || a.key_ranges.defined()) return "causal and window masks only";
+  if (a.alibi_slopes.defined() || a.relative_bias.defined() || a.sinks.defined()) return "no change of scores but the soft-cap";
   if (find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)) == nullptr) {
     return "not built for this target";
   }
   return nullptr;
 }
 
-double cost(const AttentionArgs&, const DeviceInfo&) { return 1.0; }
+double cost(const AttentionArgs& a, const DeviceInfo&) { return prefill_cost(a).rows; }
 
 void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
   const Policy p = pick(a, device);

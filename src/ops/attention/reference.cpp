@@ -49,15 +49,41 @@ class Sequence {
   bool paged_, bad_ = false;
 };
 
-/// One query row of one head against keys [first, last].
-void attend(const AttentionArgs& args, Sequence& sequence, int64_t token, int64_t head, int64_t first, int64_t last) {
+/// Does the query at `query` see the key at `key`?
+bool sees(const AttentionArgs& args, int64_t s, int64_t query, int64_t key, int64_t length) {
+  const int64_t last = args.causal ? query : length - 1;
+  bool seen = key <= last && (args.window == 0 || key > last - args.window);
+  if (args.prefix_length.defined() && key < reference::get_index(args.prefix_length, s)) seen = true;
+  if (args.key_ranges.defined()) {
+    const int64_t at = s * args.key_ranges.step(0) + std::max<int64_t>(0, query) * args.key_ranges.step(1);
+    seen = seen && key >= reference::get_index(args.key_ranges, at) && key < reference::get_index(args.key_ranges, at + 1);
+  }
+  return seen;
+}
+
+/// What is added to a score that stands `distance` = key - query.
+double added(const AttentionArgs& args, int64_t head, int64_t distance) {
+  double sum = 0;
+  if (args.alibi_slopes.defined()) sum += reference::get(args.alibi_slopes, head) * static_cast<double>(distance);
+  if (args.relative_bias.defined()) {
+    const int64_t radius = args.relative_bias.dim(1) / 2;
+    sum += reference::get(args.relative_bias,
+                          head * args.relative_bias.step(0) + std::clamp(distance, -radius, radius) + radius);
+  }
+  return sum;
+}
+
+/// One query row of one head; `query` is its position among the keys.
+void attend(const AttentionArgs& args, Sequence& sequence, int64_t s, int64_t token, int64_t head, int64_t query) {
   const int64_t dim_qk = args.q.dim(2), dim_v = args.out.dim(2);
   const int64_t kv_head = head / (args.q.dim(1) / args.key_cache.dim(1));
   const double scale =
       args.scale == 0.0f ? 1.0 / std::sqrt(static_cast<double>(dim_qk)) : static_cast<double>(args.scale);
   std::vector<double> scores;
+  std::vector<int64_t> positions;
   double largest = -kInfinity;
-  for (int64_t position = first; position <= last; ++position) {
+  for (int64_t position = 0; position < sequence.length(); ++position) {
+    if (!sees(args, s, query, position, sequence.length())) continue;
     const int64_t key = sequence.offset(args.key_cache, position, kv_head);
     double score = 0;
     for (int64_t i = 0; i < dim_qk; ++i) {
@@ -67,14 +93,18 @@ void attend(const AttentionArgs& args, Sequence& sequence, int64_t token, int64_
     score *= scale;
     if (args.softcap > 0.0f)
       score = static_cast<double>(args.softcap) * std::tanh(score / static_cast<double>(args.softcap));
+    score += added(args, head, position - query);
     scores.push_back(score);
+    positions.push_back(position);
     largest = std::fmax(largest, score);
   }
-  double sum = 0;
+  const double sink = args.sinks.defined() ? reference::get(args.sinks, head) : -kInfinity;
+  largest = std::fmax(largest, sink);
+  double sum = sink == -kInfinity ? 0.0 : std::exp(sink - largest);
   std::vector<double> result(static_cast<size_t>(dim_v), 0.0);
   for (size_t j = 0; j < scores.size() && largest != -kInfinity; ++j) {
     const double weight = std::exp(scores[j] - largest);
-    const int64_t value = sequence.offset(args.value_cache, first + static_cast<int64_t>(j), kv_head);
+    const int64_t value = sequence.offset(args.value_cache, positions[j], kv_head);
     sum += weight;
     for (size_t i = 0; i < result.size(); ++i)
       result[i] += weight * reference::get(args.value_cache, value + static_cast<int64_t>(i));
@@ -99,9 +129,8 @@ void attention_reference_run(const AttentionArgs& args) {
     const int64_t end = std::clamp<int64_t>(reference::get_index(args.q_start, s + 1), begin, tokens);
     for (int64_t token = begin; token < end; ++token) {
       // Bottom-right: the last query of the sequence sees its last key.
-      const int64_t last = args.causal ? token - begin + sequence.length() - (end - begin) : sequence.length() - 1;
-      const int64_t first = args.window > 0 ? std::max<int64_t>(0, last - args.window + 1) : 0;
-      for (int64_t head = 0; head < args.q.dim(1); ++head) attend(args, sequence, token, head, first, last);
+      const int64_t query = token - begin + sequence.length() - (end - begin);
+      for (int64_t head = 0; head < args.q.dim(1); ++head) attend(args, sequence, s, token, head, query);
     }
     if (sequence.bad() && args.status.defined()) reference::set(args.status, s, 1);
   }

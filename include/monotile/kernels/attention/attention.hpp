@@ -13,14 +13,6 @@ struct AttentionWork {
   int64_t first_key_row;  ///< dense caches: the row of key 0
 };
 
-/// v within [low, high]; tables on the device are clamped, and the sequence's status says so.
-template <class P>
-MT_FN int64_t clamped(const P& p, int64_t sequence, int64_t v, int64_t low, int64_t high) {
-  if (v >= low && v <= high) return v;
-  if (p.status != nullptr) p.status[sequence] = 1;
-  return v < low ? low : high;
-}
-
 template <class P>
 MT_FN AttentionWork attention_work(const P& p, int64_t program, int rows) {
   AttentionWork w;

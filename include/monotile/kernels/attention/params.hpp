@@ -1,6 +1,7 @@
 #pragma once
 // What the attention kernels are given: filled by the host, passed by value.
 
+#include "monotile/lang/box_view.hpp"
 #include "monotile/lang/view.hpp"
 
 namespace monotile::kernels {
@@ -41,6 +42,38 @@ struct AttentionParams {
     const int64_t n = (length + kSplitKeys - 1) / kSplitKeys;
     return n < merge_splits ? n : merge_splits;
   }
+};
+
+/// v within [low, high]; tables on the device are clamped, and the sequence's status says so.
+template <class P>
+MT_FN int64_t clamped(const P& p, int64_t sequence, int64_t v, int64_t low, int64_t high) {
+  if (v >= low && v <= high) return v;
+  if (p.status != nullptr) p.status[sequence] = 1;
+  return v < low ? low : high;
+}
+
+/// For `AttentionPrefill`. A tile takes `q.box_x` neighbouring heads of `q.box_y` tokens.
+template <class Score>
+struct PrefillParams {
+  lang::box_view q, out;       ///< (head within its group, token, group of heads)
+  lang::box_view k, v;         ///< (row of its page, kv head, page); dense: one page
+  const int32_t* block_table;  ///< nullptr: dense
+  const int32_t* kv_start;     ///< dense only
+  const int32_t* q_start;
+  const int32_t* kv_length;
+  const float* sinks;          ///< per head: a score without a value; may be nullptr
+  float* log_sum_exp;          ///< may be nullptr
+  int64_t lse_token_stride, lse_head_stride;
+  int32_t* status;             ///< may be nullptr
+  int64_t table_stride;
+  int32_t sequences, groups_per_kv_head;
+  int32_t tiles;               ///< per sequence and group of heads: from the bound of queries
+  int32_t section;             ///< (sequence, group) pairs that are worked on at one time: their keys share the cache
+  int32_t total;               ///< tiles x sequences x groups
+  int32_t page_size, pages;
+  int32_t max_kv_length;       ///< longer lengths are cut to it
+  float scale, scale_log2;     ///< of the scores; times log2(e)
+  Score score;
 };
 
 }  // namespace monotile::kernels

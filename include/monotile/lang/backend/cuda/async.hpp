@@ -40,6 +40,16 @@ MT_DEVICE void named_barrier_sync(int id, int threads) {
 MT_DEVICE void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+/// Waits for all `threads`; true if some of them say so.
+MT_DEVICE bool named_barrier_any(int id, int threads, bool here) {
+  uint32_t any;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.ne.u32 p, %3, 0;\nbarrier.cta.red.or.pred q, %1, %2, p;\nselp.u32 %0, 1, 0, q;\n}"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(static_cast<uint32_t>(here))
+      : "memory");
+  return any != 0;
+}
 MT_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
@@ -99,6 +109,18 @@ MT_DEVICE void store_box(const void* map, uint32_t from, int x, int y, int z) {
                "r"(x), "r"(y), "r"(z)
                : "memory");
 }
+MT_DEVICE void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+MT_DEVICE void store_box(const void* map, uint32_t from, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
 MT_DEVICE void close_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /// Waits until at most `Open` groups of stores still read shared memory.
 template <int Open>
@@ -128,6 +150,11 @@ MT_DEVICE void products_close() { asm volatile("wgmma.commit_group.sync.aligned;
 template <int Open>
 MT_DEVICE void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Open) : "memory");
+}
+/// Keeps a wait where it is: the assembler moves it up across arithmetic, as if to have it done early, and what was to
+/// run meanwhile runs after it. `sum` is never below zero, but only its value tells.
+MT_DEVICE void not_before(float sum) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p trap;\n}" ::"f"(sum) : "memory");
 }
 /// The compiler may not move uses of d above this point.
 template <int N>

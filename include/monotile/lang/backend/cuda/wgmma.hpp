@@ -54,6 +54,34 @@ struct warpgroup_product;
 MT_WARPGROUP_PRODUCTS(bfloat16_t, "bf16.bf16")
 MT_WARPGROUP_PRODUCTS(half_t, "f16.f16")
 #undef MT_WARPGROUP_PRODUCTS
+
+/// The same with a in registers (four words: `mma_rows::operand` of each warp) and d always kept; b is stored along k,
+/// row after row, in panels of 64 columns.
+template <class T, int N>
+struct warpgroup_product_of_registers;
+// Operands after the sums: the words of a, the descriptor of b.
+#define MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, N, registers, a0, a1, a2, a3, b_at, ...)                    \
+  template <>                                                                                                    \
+  struct warpgroup_product_of_registers<T, N> {                                                                  \
+    static MT_DEVICE void issue(float (&d)[N / 2], const uint32_t (&a)[4][1], uint64_t b) {                      \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." types " {" registers "}, {%" a0 ", %" a1    \
+                   ", %" a2 ", %" a3 "}, %" b_at ", 1, 1, 1, 1;\n"                                               \
+                   : __VA_ARGS__                                                                                 \
+                   : "r"(a[0][0]), "r"(a[1][0]), "r"(a[2][0]), "r"(a[3][0]), "l"(b));                            \
+    }                                                                                                            \
+  };
+#define MT_WARPGROUP_PRODUCTS_OF_REGISTERS(T, types)                                                              \
+  MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 64, MT_REGISTERS_0, "32", "33", "34", "35", "36", MT_SUMS_32(0))    \
+  MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66", "67",    \
+                                    "68", MT_SUMS_32(0), MT_SUMS_32(32))                                         \
+  MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 256,                                                                \
+                                    MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3,   \
+                                    "128", "129", "130", "131", "132", MT_SUMS_32(0), MT_SUMS_32(32),            \
+                                    MT_SUMS_32(64), MT_SUMS_32(96))
+MT_WARPGROUP_PRODUCTS_OF_REGISTERS(bfloat16_t, "bf16.bf16")
+MT_WARPGROUP_PRODUCTS_OF_REGISTERS(half_t, "f16.f16")
+#undef MT_WARPGROUP_PRODUCTS_OF_REGISTERS
+#undef MT_WARPGROUP_PRODUCT_OF_REGISTERS
 #undef MT_WARPGROUP_PRODUCT
 #undef MT_SUMS_32
 #undef MT_SUMS_8

@@ -1,0 +1,210 @@
+#pragma once
+// Attention of many queries by matrix tiles: out = softmax(score(scale q k^T)) v, block of keys by block of keys with a
+// running maximum, for any mask and any change of scores that can be said about (query, key). The target decides who
+// copies, who multiplies and what overlaps (chain_loop). One source for every machine.
+
+#include "monotile/lang/chain.hpp"
+#include "monotile/lang/lang.hpp"
+
+// After the language: scores use its mathematics.
+#include "monotile/kernels/attention/params.hpp"
+#include "monotile/kernels/attention/scores.hpp"
+
+namespace monotile::kernels {
+using namespace lang;  // NOLINT: kernels are written in the language
+
+/// A block of queries of some heads that share their keys. Positions are those of `QueryAt`.
+struct PrefillTile {
+  bool exists;
+  int sequence, group, tokens;
+  int first_token, first_query, length;
+  KeySpan keys;       ///< that any of the queries may see
+  int first_key_row;  ///< dense caches: the row of key 0
+};
+/// Per row: the largest score so far (scaled by what goes into the exponent) and this lane's part of the weights' sum.
+template <class Rows>
+struct PrefillState {
+  Rows highest, total;
+};
+
+template <class Cfg, class T, class Score>
+struct AttentionPrefill {
+  using Config = Cfg;
+  using element = T;
+  using Params = PrefillParams<Score>;
+  static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
+
+  const Params& p;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& params) {
+    chain_loop<Cfg>(ctx, AttentionPrefill{params});
+  }
+  /// On the host, before a launch: which rows are copied into which tiles.
+  template <class Binder>
+  static void bind(const Binder& binder, Params& p) {
+    binder.rows(p.q);
+    binder.rows(p.k);
+    binder.rows(p.v);
+    binder.result(p.out);
+  }
+  MT_FN int cols_a() const { return p.q.cols; }
+  MT_FN int cols_c() const { return p.v.cols; }
+  MT_FN int rows(const PrefillTile& t) const { return t.tokens * p.q.box_x; }
+
+  // --- which tiles and blocks there are ------------------------------------------------------------------------------
+  /// Tile number `index`: sections of heads whose keys stay in the cache; within one the last queries, which see most,
+  /// come first.
+  MT_FN PrefillTile tile(int64_t index) const {
+    PrefillTile t{};
+    const int groups = p.q.extent_z, units = p.sequences * groups, i = static_cast<int>(index);
+    const int section = i / (p.tiles * p.section), within = i - section * p.tiles * p.section;
+    const int left = units - section * p.section, height = left < p.section ? left : p.section;
+    const int down = within / height, unit = section * p.section + within - down * height;
+    const int first = (p.tiles - 1 - down) * p.q.box_y, tokens = p.q.extent_y;
+    t.sequence = unit / groups;
+    t.group = unit - t.sequence * groups;
+    const auto start = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence], 0, tokens));
+    const int queries = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence + 1], start, tokens)) - start;
+    t.exists = first < queries;
+    if (!t.exists) return t;
+    if (p.block_table == nullptr)
+      t.first_key_row = static_cast<int>(clamped(p, t.sequence, p.kv_start[t.sequence], 0, p.k.extent_x));
+    const int room = p.block_table == nullptr ? p.k.extent_x - t.first_key_row : p.max_kv_length;
+    t.length = static_cast<int>(
+        clamped(p, t.sequence, p.kv_length[t.sequence], 0, room < p.max_kv_length ? room : p.max_kv_length));
+    t.tokens = queries - first < p.q.box_y ? queries - first : p.q.box_y;
+    t.first_token = start + first;
+    t.first_query = first + t.length - queries;
+    t.keys = p.score.keys(t.sequence, t.first_query, t.first_query + t.tokens - 1, t.length);
+    return t;
+  }
+  MT_FN int blocks(const PrefillTile& t) const { return t.keys.end > 0 ? (t.keys.end + Cfg::bn - 1) / Cfg::bn : 0; }
+  MT_FN Seen seen(const PrefillTile& t, int block) const {
+    const int first = block * Cfg::bn, last = first + Cfg::bn - 1;
+    return p.score.block({t.sequence, t.first_query, t.first_query + t.tokens - 1, first,
+                          last < t.length ? last : t.length - 1, t.length});
+  }
+  /// The block that is visited after `block`, towards the first key; -1: none is left.
+  MT_FN int after(const PrefillTile& t, int block) const {
+    for (--block; block >= 0 && (block + 1) * Cfg::bn > t.keys.first; --block) {
+      if (seen(t, block) != Seen::none) return block;
+    }
+    return -1;
+  }
+  /// Keys of the block that exist: behind them lies what nobody sees.
+  MT_FN int rows_of_block(const PrefillTile& t, int block) const {
+    return t.length - block * Cfg::bn < Cfg::bn ? t.length - block * Cfg::bn : Cfg::bn;
+  }
+  /// Are some scores of the block to be hidden?
+  MT_FN bool hides(const PrefillTile& t, int block) const {
+    return rows_of_block(t, block) < Cfg::bn || partial(t, block);
+  }
+  /// May some weights of the block be 0 because their keys are not seen?
+  MT_FN bool partial(const PrefillTile& t, int block) const { return seen(t, block) == Seen::some; }
+
+  // --- copies ----------------------------------------------------------------------------------------------------------
+  template <class Ctx, class Tile>
+  MT_FN void load_a(Ctx& cx, Tile& q, const PrefillTile& t) const {
+    copy_boxes(cx, q, p.q, [&](int) { return box_at{0, t.first_token, t.group, rows(t)}; });
+  }
+  template <class Ctx, class Tile>
+  MT_FN void load_b(Ctx& cx, Tile& k, const PrefillTile& t, int block) const {
+    copy_boxes(cx, k, p.k, [&](int box) { return cache_box(t, p.k, block * Cfg::bn + box * p.k.box_x); });
+  }
+  template <class Ctx, class Tile>
+  MT_FN void load_c(Ctx& cx, Tile& v, const PrefillTile& t, int block) const {
+    copy_boxes(cx, v, p.v, [&](int box) { return cache_box(t, p.v, block * Cfg::bn + box * p.v.box_x); });
+  }
+  /// Pages without a key that someone may see are not looked up: their entries may be stale.
+  MT_FN box_at cache_box(const PrefillTile& t, const box_view& cache, int key) const {
+    if (key >= t.keys.end || key + cache.box_x <= t.keys.first) return {0, 0, cache.extent_z, 0};
+    const int rows = t.length - key < cache.box_x ? t.length - key : cache.box_x,
+              kv_head = t.group / p.groups_per_kv_head;
+    if (p.block_table == nullptr) return {t.first_key_row + key, kv_head, 0, rows};
+    const int64_t entry = p.block_table[t.sequence * p.table_stride + key / p.page_size];
+    return {key % p.page_size, kv_head, static_cast<int>(clamped(p, t.sequence, entry, 0, p.pages - 1)), rows};
+  }
+
+  // --- what happens between the products ---------------------------------------------------------------------------------
+  MT_FN QueryAt query(const PrefillTile& t, int row) const {
+    const int token = p.q.box_x == 1 ? row : row / p.q.box_x, head = t.group * p.q.box_x + row - token * p.q.box_x;
+    return {t.sequence, head, t.first_query + (token < t.tokens ? token : t.tokens - 1), t.length};
+  }
+  template <class Ctx>
+  MT_FN auto begin(Ctx& cx) const {
+    PrefillState<typename Ctx::rows> state;
+    fill_rows(cx, state.highest, -kInfinity);
+    fill_rows(cx, state.total, 0.0f);
+    return state;
+  }
+  /// Scores become weights, 2^(score - highest). Gives what the sums so far are to be multiplied by. `hides`: what
+  /// `hides` says, a constant where the loop has a path for each.
+  template <class Ctx, class State, class Acc, class Hides>
+  MT_FN auto weigh(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides) const {
+    const int first = block * Cfg::bn;
+    const auto of_row = [&](int row) { return p.score.row(query(t, row)); };
+    if constexpr (Score::changes_scores) {
+      map_cells_at(cx, s, of_row,
+                   [&](float x, const auto& row, int col) { return p.score.score(x * p.scale, row, first + col); });
+    }
+    if (hides) {
+      map_cells_at(cx, s, of_row, [&](float x, const auto& row, int col) {
+        return first + col < t.length && p.score.sees(row, first + col) ? x : -kInfinity;
+      });
+    }
+    const float scale = exponent_scale();
+    const auto before = state.highest;
+    state.highest = row_max(cx, s, before);
+    // Rows that have seen nothing: -inf minus -inf would be NaN.
+    const auto shift = map_rows([&](float m) { return m == -kInfinity ? 0.0f : m * scale; }, state.highest);
+    const auto rescale = map_rows([&](float b, float m) { return weight_exp2(b * scale - m); }, before, shift);
+    scale_rows(cx, s, shift, [&](auto x, float m) { return weight_exp2(x * scale - m); });
+    state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
+    return rescale;
+  }
+  /// Depends on all weights of the last block, and is not negative.
+  template <class State>
+  MT_FN float witness(const State& state) const {
+    return witness_of(state.total);
+  }
+  /// out = sums / total and the logarithm of the total; a row that saw no key gives 0 and -inf.
+  template <class Ctx, class State, class Acc>
+  MT_FN void finish(Ctx& cx, State& state, Acc& out, const PrefillTile& t) const {
+    auto total = row_total(cx, state.total);
+    auto highest = map_rows([&](float m) { return m == -kInfinity ? m : m * exponent_scale(); }, state.highest);
+    if (p.sinks != nullptr) {
+      const auto with_sink = map_rows_at(
+          cx, [&](int row, float m) { return max_of(m, p.sinks[query(t, row).head] * kLog2e); }, highest);
+      const auto rescale =
+          map_rows([](float m, float w) { return m == -kInfinity ? 0.0f : weight_exp2(m - w); }, highest, with_sink);
+      total = map_rows_at(
+          cx,
+          [&](int row, float a, float r, float w) {
+            const float sink = p.sinks[query(t, row).head] * kLog2e;
+            return a * r + (sink == -kInfinity ? 0.0f : weight_exp2(sink - w));
+          },
+          total, rescale, with_sink);
+      scale_rows(cx, out, rescale, [](auto x, float r) { return x * r; });
+      highest = with_sink;
+    }
+    const auto inverse = map_rows([](float a) { return a == 0.0f ? 0.0f : fast_divide(1.0f, a); }, total);
+    scale_rows(cx, out, inverse, [](auto x, float r) { return x * r; });
+    store_rows(cx, p.out, box_at{0, t.first_token, t.group, rows(t)}, out);
+    if (p.log_sum_exp == nullptr) return;
+    const auto logarithm =
+        map_rows([](float m, float a) { return a == 0.0f ? -kInfinity : m * kLn2 + fast_log(a); }, highest, total);
+    each_row(cx, logarithm, [&](int row, float v) {
+      if (row >= rows(t)) return;
+      const QueryAt q = query(t, row);
+      p.log_sum_exp[(t.first_token + q.position - t.first_query) * p.lse_token_stride + q.head * p.lse_head_stride] = v;
+    });
+  }
+  /// Changed scores are in natural units already.
+  MT_FN float exponent_scale() const {
+    if constexpr (Score::changes_scores) return kLog2e;
+    return p.scale_log2;
+  }
+};
+
+}  // namespace monotile::kernels

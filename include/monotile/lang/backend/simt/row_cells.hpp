@@ -1,0 +1,320 @@
+#pragma once
+// Rows of chained products in the registers of a wave: the words on them, for every machine with lanes. A context has
+// `lane(l)` within the wave and `first_row`, the row of the tile that the wave starts with. The backend's chain_unit.hpp
+// comes first.
+
+#include "monotile/lang/backend/simt/chain_unit.hpp"
+#include "monotile/lang/chain_config.hpp"
+
+#if defined(__CUDACC__)
+#define MT_NO_UNROLL _Pragma("unroll 1")
+#else
+#define MT_NO_UNROLL
+#endif
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+/// Sums: Rows x Cols of a wave.
+template <class Layout, int Rows, int Cols>
+struct row_acc {
+  using layout = Layout;
+  static constexpr int rows = Rows, cols = Cols, tall = Rows / Layout::rows, wide = Cols / Layout::cols;
+  static_assert(Rows % Layout::rows == 0 && Cols % Layout::cols == 0);
+  float d[tall][wide][Layout::elements][kLanes];
+};
+/// A value per row. Lanes that share a row hold the same, or parts of a sum until `row_total`.
+template <class Layout, int Rows>
+struct row_values {
+  using layout = Layout;
+  static constexpr int slots = Rows / Layout::rows * Layout::slots;
+  float v[slots][kLanes];
+};
+/// Sums rounded to 16 bits, as an operand of the next product.
+template <class Layout, int Rows, int Cols>
+struct row_operand {
+  using layout = Layout;
+  static constexpr int tall = Rows / Layout::rows, steps = Cols / Layout::step;
+  uint32_t w[tall][steps][Layout::words][kLanes];
+};
+
+/// f(element, block of rows, block of columns, number within, lane).
+template <class Layout, int R, int C, class F>
+MT_FN void each_element(row_acc<Layout, R, C>& acc, F f) {
+  using Acc = row_acc<Layout, R, C>;
+  MT_UNROLL
+  for (int i = 0; i < Acc::tall; ++i) {
+    MT_UNROLL
+    for (int j = 0; j < Acc::wide; ++j) {
+      MT_UNROLL
+      for (int e = 0; e < Layout::elements; ++e) {
+        for (int l = 0; l < kLanes; ++l) f(acc.d[i][j][e][l], i, j, e, l);
+      }
+    }
+  }
+}
+template <class Layout>
+MT_FN constexpr int slot_of(int i, int e) {
+  return i * Layout::slots + Layout::slot(e);
+}
+template <class Cx, class Layout, int R, int C>
+MT_FN void clear(Cx&, row_acc<Layout, R, C>& acc) {
+  each_element(acc, [](float& x, int, int, int, int) { x = 0.0f; });
+}
+
+/// acc = f(acc).
+template <class Cx, class Layout, int R, int C, class F>
+MT_FN void map_cells(Cx&, row_acc<Layout, R, C>& acc, F f) {
+  each_element(acc, [&](float& x, int, int, int, int) { x = f(x); });
+}
+/// acc = f(acc, of_row(row of the tile), column).
+template <class Cx, class Layout, int R, int C, class OfRow, class F>
+MT_FN void map_cells_at(Cx& cx, row_acc<Layout, R, C>& acc, OfRow of_row, F f) {
+  using Acc = row_acc<Layout, R, C>;
+  for (int l = 0; l < kLanes; ++l) {
+    const int lane = cx.lane(l);
+    MT_UNROLL
+    for (int i = 0; i < Acc::tall; ++i) {
+      const int first = cx.first_row + i * Layout::rows;
+      decltype(of_row(0)) rows[Layout::slots];
+      MT_UNROLL
+      for (int s = 0; s < Layout::slots; ++s) rows[s] = of_row(first + Layout::slot_row(lane, s));
+      MT_UNROLL
+      for (int j = 0; j < Acc::wide; ++j) {
+        const int col = unforeseen(j * Layout::cols);  // what f loads is not loaded for all columns at a time
+        MT_UNROLL
+        for (int e = 0; e < Layout::elements; ++e)
+          acc.d[i][j][e][l] = f(acc.d[i][j][e][l], rows[Layout::slot(e)], col + Layout::at(lane, e).col);
+      }
+    }
+  }
+}
+/// acc = f(acc, value of the row).
+template <class Cx, class Layout, int R, int C, class F>
+MT_FN void scale_rows(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values, F f) {
+  each_element(acc, [&](float& x, int i, int, int e, int l) { x = f(x, values.v[slot_of<Layout>(i, e)][l]); });
+}
+
+template <class Cx, class Layout, int R>
+MT_FN void fill_rows(Cx&, row_values<Layout, R>& values, float x) {
+  MT_UNROLL
+  for (auto& slot : values.v) {
+    for (float& v : slot) v = x;
+  }
+}
+/// f of row values, row by row.
+template <class F, class Layout, int R, class... Rest>
+MT_FN row_values<Layout, R> map_rows(F f, const row_values<Layout, R>& first, const Rest&... rest) {
+  row_values<Layout, R> out;
+  MT_UNROLL
+  for (int s = 0; s < row_values<Layout, R>::slots; ++s) {
+    for (int l = 0; l < kLanes; ++l) out.v[s][l] = f(first.v[s][l], rest.v[s][l]...);
+  }
+  return out;
+}
+/// f(row of the tile, row values...).
+template <class Cx, class F, class Layout, int R, class... Rest>
+MT_FN row_values<Layout, R> map_rows_at(Cx& cx, F f, const row_values<Layout, R>& first, const Rest&... rest) {
+  row_values<Layout, R> out;
+  MT_UNROLL
+  for (int s = 0; s < row_values<Layout, R>::slots; ++s) {
+    for (int l = 0; l < kLanes; ++l) {
+      const int row = cx.first_row + s / Layout::slots * Layout::rows + Layout::slot_row(cx.lane(l), s % Layout::slots);
+      out.v[s][l] = f(row, first.v[s][l], rest.v[s][l]...);
+    }
+  }
+  return out;
+}
+/// A number that depends on all of them: what waits for it waits for whatever they were made of.
+template <class Layout, int R>
+MT_FN float witness_of(const row_values<Layout, R>& values) {
+  float sum = values.v[0][0];
+  MT_UNROLL
+  for (int s = 1; s < row_values<Layout, R>::slots; ++s) sum += values.v[s][0];
+  return sum;
+}
+/// visit(row of the tile, value), once for each row.
+template <class Cx, class Layout, int R, class F>
+MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
+  constexpr int kShared = Layout::last_bit * 2 - Layout::first_bit;  // the bits by which lanes of a row differ
+  MT_UNROLL
+  for (int s = 0; s < row_values<Layout, R>::slots; ++s) {
+    for (int l = 0; l < kLanes; ++l) {
+      const int lane = cx.lane(l);
+      if ((lane & kShared) != 0) continue;
+      visit(cx.first_row + s / Layout::slots * Layout::rows + Layout::slot_row(lane, s % Layout::slots),
+            values.v[s][l]);
+    }
+  }
+}
+
+/// The largest of each row, and of `values`.
+template <class Cx, class Layout, int R, int C>
+MT_FN row_values<Layout, R> row_max(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values) {
+  // Two running values per row: half the length of the chain of dependent operations.
+  row_values<Layout, R> a = values, b = values;
+  each_element(acc, [&](float& x, int i, int, int e, int l) {
+    float& best = (e % 2 == 0 ? a : b).v[slot_of<Layout>(i, e)][l];
+    best = max_of(best, x);
+  });
+  a = map_rows([](float x, float y) { return max_of(x, y); }, a, b);
+  MT_UNROLL
+  for (auto& slot : a.v) {
+    MT_UNROLL
+    for (int bit = Layout::first_bit; bit <= Layout::last_bit; bit *= 2) {
+      float other[kLanes];
+      shuffle_xor(other, slot, bit);
+      for (int l = 0; l < kLanes; ++l) slot[l] = max_of(slot[l], other[l]);
+    }
+  }
+  return a;
+}
+/// The sum of what this lane holds of each row; `row_total` adds up the lanes'.
+template <class Cx, class Layout, int R, int C>
+MT_FN row_values<Layout, R> row_sum(Cx& cx, row_acc<Layout, R, C>& acc) {
+  row_values<Layout, R> a, b;
+  fill_rows(cx, a, 0.0f);
+  fill_rows(cx, b, 0.0f);
+  each_element(acc, [&](float& x, int i, int, int e, int l) { (e % 2 == 0 ? a : b).v[slot_of<Layout>(i, e)][l] += x; });
+  return map_rows([](float x, float y) { return x + y; }, a, b);
+}
+template <class Cx, class Layout, int R>
+MT_FN row_values<Layout, R> row_total(Cx&, row_values<Layout, R> parts) {
+  MT_UNROLL
+  for (auto& slot : parts.v) {
+    MT_UNROLL
+    for (int bit = Layout::first_bit; bit <= Layout::last_bit; bit *= 2) {
+      float other[kLanes];
+      shuffle_xor(other, slot, bit);
+      for (int l = 0; l < kLanes; ++l) slot[l] += other[l];
+    }
+  }
+  return parts;
+}
+
+/// Rounds sums to T, as an operand of the next product.
+template <class T, class Layout, int R, int C>
+MT_FN void as_operand(row_operand<Layout, R, C>& out, const row_acc<Layout, R, C>& acc) {
+  using Operand = row_operand<Layout, R, C>;
+  MT_UNROLL
+  for (int i = 0; i < Operand::tall; ++i) {
+    MT_UNROLL
+    for (int s = 0; s < Operand::steps; ++s) {
+      MT_UNROLL
+      for (int w = 0; w < Layout::words; ++w) {
+        for (int l = 0; l < kLanes; ++l) {
+          const auto& block = acc.d[i][Layout::block_of(s, w)];
+          out.w[i][s][w][l] = round_pair<T>(block[Layout::element_of(s, w)][l], block[Layout::element_of(s, w) + 1][l]);
+        }
+      }
+    }
+  }
+}
+
+/// Rounds and stores the rows of a box that exist, whatever the alignment.
+template <class Cx, class Layout, int R, int C>
+MT_FN void store_rows_from_registers(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
+  using T = typename Cx::storage;
+  using Acc = row_acc<Layout, R, C>;
+  constexpr int kVector = Layout::neighbours;
+  T* const data = static_cast<T*>(to.data);
+  for (int l = 0; l < kLanes; ++l) {
+    const int lane = cx.lane(l);
+    MT_UNROLL
+    for (int i = 0; i < Acc::tall; ++i) {
+      MT_UNROLL
+      for (int s = 0; s < Layout::slots; ++s) {
+        const int row = cx.first_row + i * Layout::rows + Layout::slot_row(lane, s);
+        if (row >= at.rows) continue;
+        T* const place = data + to.offset(at.x + row % to.box_x, at.y + row / to.box_x, at.z);
+        MT_UNROLL
+        for (int j = 0; j < Acc::wide; ++j) {
+          MT_UNROLL
+          for (int e = 0; e < Layout::elements; e += kVector) {
+            if (Layout::slot(e) != s) continue;
+            const int col = j * Layout::cols + Layout::at(lane, e).col;
+            if (to.vectors && col + kVector <= to.cols) {
+              packed<T, kVector> v;
+              MT_UNROLL
+              for (int x = 0; x < kVector; ++x) v.v[x] = rounding<T>::apply(acc.d[i][j][e + x][l]);
+              *reinterpret_cast<packed<T, kVector>*>(place + col) = v;
+            } else {
+              MT_UNROLL
+              for (int x = 0; x < kVector; ++x) {
+                if (col + x < to.cols) place[col + x] = rounding<T>::apply(acc.d[i][j][e + x][l]);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// --- values that some rows do not see ------------------------------------------------------------------------------
+// A weight of 0 must take nothing from its row of the other operand, but to a matrix unit 0 times NaN is NaN. Where
+// some weights are 0 on purpose the operand is therefore looked at first, and in the rare case multiplied one by one.
+
+/// Does this lane's share of a tile, one in `lanes`, hold an inf or a NaN?
+template <class T, int R, int C, along A>
+MT_FN bool share_is_unbounded(const smem_tile<T, R, C, A>& tile, int lane, int lanes) {
+  constexpr bool kShort = dtype_of<T> == DType::f16;
+  constexpr uint32_t kExponent = kShort ? 0x7c007c00u : 0x7f807f80u, kCarry = kShort ? 0x04000400u : 0x00800080u;
+  uint32_t found = 0;
+  MT_NO_UNROLL
+  for (int chunk = lane; chunk < static_cast<int>(sizeof tile.data) / 16; chunk += lanes) {
+    const vector16 v = load_shared16(tile.data + chunk * 16);
+    MT_UNROLL
+    for (const uint32_t word : v.word) found |= (word & kExponent) + kCarry;
+  }
+  return (found & 0x80008000u) != 0;
+}
+/// acc += weights c, one by one, from `room`: memory of this wave alone for Cols weights of Layout::rows rows.
+template <int Cols, class T, class Cx, class Layout, int R, int N, int D, along A>
+MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand<Layout, R, N>& weights,
+                           const smem_tile<T, N, D, A>& c, T* room) {
+  using Acc = row_acc<Layout, R, D>;
+  using Tile = smem_tile<T, N, D, A>;
+  MT_UNROLL
+  for (int i = 0; i < Acc::tall; ++i) {
+    MT_UNROLL
+    for (int first = 0; first < N; first += Cols) {
+      wave_sync();
+      MT_UNROLL
+      for (int s = 0; s < Cols / Layout::step; ++s) {
+        MT_UNROLL
+        for (int w = 0; w < Layout::words; ++w) {
+          for (int l = 0; l < kLanes; ++l) {
+            const coordinate at = Layout::operand(cx.lane(l), 2 * w);
+            *reinterpret_cast<uint32_t*>(room + at.row * Cols + s * Layout::step + at.col) =
+                weights.w[i][first / Layout::step + s][w][l];
+          }
+        }
+      }
+      wave_sync();
+      MT_NO_UNROLL
+      for (int k = 0; k < Cols; ++k) {
+        for (int l = 0; l < kLanes; ++l) {
+          const int lane = cx.lane(l);
+          float weight[Layout::slots];
+          MT_UNROLL
+          for (int s = 0; s < Layout::slots; ++s) weight[s] = promote(room[Layout::slot_row(lane, s) * Cols + k]);
+          MT_UNROLL
+          for (int j = 0; j < Acc::wide; ++j) {
+            // Or the addresses of all columns would be kept in registers.
+            const int row = unforeseen(first + k), here = unforeseen(lane);
+            MT_UNROLL
+            for (int e = 0; e < Layout::elements; ++e) {
+              const int col = j * Layout::cols + Layout::at(here, e).col;
+              const float x = weight[Layout::slot(e)];
+              const auto* place = c.data + Tile::offset(row, col / 8) + element_byte(row, col % 8 * 2);
+              const float y = promote(*reinterpret_cast<const T*>(place));
+              if (x != 0.0f) acc.d[i][j][e][l] += x * y;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

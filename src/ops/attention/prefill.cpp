@@ -1,0 +1,219 @@
+// Attention of many queries, portable tier: matrix tiles, masks and scores by functors.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "monotile/kernels/attention/params.hpp"
+#include "monotile/kernels/attention/scores.hpp"
+#include "ops/attention/attention.hpp"
+#include "ops/attention/prefill_configs.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::ops {
+namespace {
+
+using prefill::Path;
+using prefill::Scores;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+float scale_of(const AttentionArgs& a) {
+  return a.scale != 0.0f ? a.scale : 1.0f / std::sqrt(static_cast<float>(a.q.dim(2)));
+}
+int64_t kv_bound(const AttentionArgs& a) {
+  if (a.key_cache.dim(0) == 0) return 0;
+  const int64_t room = a.block_table.defined() ? a.block_table.dim(1) * a.key_cache.dim(2) : a.key_cache.dim(0);
+  return a.max_kv_length > 0 ? std::min(room, a.max_kv_length) : room;
+}
+/// A negative scale turns the order of the scores, so that it is applied before the maximum is taken.
+Scores scores_of(const AttentionArgs& a) {
+  const bool plain = a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
+  return plain ? prefill::kMasks : prefill::kScored;
+}
+bool rows_aligned(const TensorView& t) {
+  if (!vector_aligned(t.data)) return false;
+  for (int axis = 0; axis + 1 < t.rank; ++axis) {
+    if (t.step(axis) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
+  }
+  return true;
+}
+
+struct Policy {
+  uint32_t path, dims, variant;
+  const void* kernel;
+  int64_t heads_per_tile;  ///< neighbouring heads of one kv head, whose queries share the keys of a tile
+  int64_t tokens_per_tile;
+};
+
+/// The rows of a cache that lie in one piece: a block is copied in boxes of this many.
+int64_t cache_box(const AttentionArgs& a, int64_t bn) {
+  return a.block_table.defined() ? std::gcd(a.key_cache.dim(2), bn) : bn;
+}
+
+Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
+  const bool lanes = device.device.kind != DeviceKind::cpu;
+  const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
+  const Target target = target_of(device);
+  Policy p{};
+  p.dims = lanes ? prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))) : prefill::up_to_64;
+  for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing}) {
+    if (path == prefill::kOverlapped) {
+      const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
+      if (!engine || cache_box(a, prefill::shape_of(path, p.dims).bn) < 8) continue;
+    }
+    p.path = path;
+    p.variant = prefill::variant(lanes ? a.q.dtype : DType::none, path, p.dims, scores_of(a));
+    p.kernel = reinterpret_cast<const void*>(find_kernel("attention.prefill", target, p.variant));
+    if (p.kernel != nullptr) break;
+  }
+  const int64_t bm = prefill::shape_of(p.path, p.dims).bm;
+  // Long queries fill tiles by themselves, and on lanes the keys of neighbouring heads come out of the cache anyway.
+  p.heads_per_tile = group <= bm && (!lanes || a.max_query <= bm / 2) ? std::max<int64_t>(1, group) : 1;
+  p.tokens_per_tile = bm / p.heads_per_tile;
+  return p;
+}
+
+const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
+  const bool lanes = device.device.kind != DeviceKind::cpu;
+  if (lanes && a.q.dtype != DType::bf16 && a.q.dtype != DType::f16) return "queries of 16 bits only";
+  if (lanes && a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries only";
+  if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  const Policy p = pick(a, device);
+  if (p.kernel == nullptr) return "not built for this target";
+  const int64_t units = a.kv_length.dim(0) * a.q.dim(1) / p.heads_per_tile;
+  if (ceil_div(std::min(a.max_query, a.q.dim(0)), p.tokens_per_tile) * units > INT32_MAX / 2)
+    return "more than 2^30 tiles";
+  if (std::max({a.q.dim(0), a.key_cache.dim(0), kv_bound(a)}) > INT32_MAX / 2) return "an extent above 2^30";
+  return nullptr;
+}
+
+double cost(const AttentionArgs& a, const DeviceInfo&) { return prefill_cost(a).tiles; }
+
+void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
+  const Policy p = pick(a, device);
+  plan.kernel = p.kernel;
+  plan.config = {p.path, p.dims, scores_of(a), p.heads_per_tile, p.tokens_per_tile};
+}
+
+lang::box_view rows_of_heads(const TensorView& t, int64_t heads, int64_t tokens) {
+  lang::box_view v;
+  v.data = t.data;
+  v.dtype = t.dtype;
+  v.vectors = rows_aligned(t);
+  v.cols = static_cast<int32_t>(t.dim(2));
+  v.extent_x = static_cast<int32_t>(heads);
+  v.extent_y = static_cast<int32_t>(t.dim(0));
+  v.extent_z = static_cast<int32_t>(t.dim(1) / heads);
+  v.stride_x = t.step(1);
+  v.stride_y = t.step(0);
+  v.stride_z = t.step(1) * heads;
+  v.box_x = static_cast<int32_t>(heads);
+  v.box_y = static_cast<int32_t>(tokens);
+  return v;
+}
+lang::box_view rows_of_cache(const TensorView& t, bool paged, int64_t box) {
+  lang::box_view v;
+  v.data = t.data;
+  v.dtype = t.dtype;
+  v.vectors = rows_aligned(t);
+  v.cols = static_cast<int32_t>(t.dim(-1));
+  v.extent_x = static_cast<int32_t>(t.dim(paged ? 2 : 0));
+  v.extent_y = static_cast<int32_t>(t.dim(1));
+  v.extent_z = paged ? static_cast<int32_t>(t.dim(0)) : 1;
+  v.stride_x = t.step(paged ? 2 : 0);
+  v.stride_y = t.step(1);
+  v.stride_z = paged ? t.step(0) : 0;
+  v.box_x = static_cast<int32_t>(box);
+  return v;
+}
+
+void fill_score(kernels::RangeMask& score, const AttentionArgs& a) {
+  score.causal = a.causal;
+  score.window = static_cast<int>(std::min<int64_t>(a.window, INT32_MAX));
+  if (a.prefix_length.defined()) score.prefix = a.prefix_length.as<const int32_t>();
+  if (a.key_ranges.defined()) {
+    score.ranges = a.key_ranges.as<const int32_t>();
+    score.ranges_stride = a.key_ranges.step(0);
+  }
+}
+void fill_score(kernels::ScoredMask& score, const AttentionArgs& a) {
+  fill_score(static_cast<kernels::RangeMask&>(score), a);
+  if (a.softcap > 0.0f) {
+    score.softcap = a.softcap;
+    score.softcap_inverse = 1.0f / a.softcap;
+  }
+  if (a.alibi_slopes.defined()) score.slopes = a.alibi_slopes.as<const float>();
+  if (a.relative_bias.defined()) {
+    score.bias = a.relative_bias.as<const float>();
+    score.bias_stride = a.relative_bias.step(0);
+    score.bias_radius = static_cast<int>(a.relative_bias.dim(1) / 2);
+  }
+}
+
+template <class Score>
+void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a) {
+  constexpr float kLog2e = 1.44269504f;
+  const bool paged = a.block_table.defined();
+  const int64_t heads = plan.config[3], tokens = plan.config[4];
+  const auto shape = prefill::shape_of(static_cast<uint32_t>(plan.config[0]), static_cast<uint32_t>(plan.config[1]));
+  kernels::PrefillParams<Score> p{};
+  p.q = rows_of_heads(a.q, heads, tokens);
+  p.out = rows_of_heads(a.out, heads, tokens);
+  p.k = rows_of_cache(a.key_cache, paged, cache_box(a, shape.bn));
+  p.v = rows_of_cache(a.value_cache, paged, p.k.box_x);
+  if (paged) {
+    p.block_table = a.block_table.as<const int32_t>();
+    p.table_stride = a.block_table.step(0);
+    p.page_size = static_cast<int32_t>(a.key_cache.dim(2));
+    p.pages = static_cast<int32_t>(a.key_cache.dim(0));
+  } else {
+    p.kv_start = a.kv_start.as<const int32_t>();
+  }
+  p.q_start = a.q_start.as<const int32_t>();
+  p.kv_length = a.kv_length.as<const int32_t>();
+  if (a.sinks.defined()) p.sinks = a.sinks.as<const float>();
+  if (a.log_sum_exp.defined()) {
+    p.log_sum_exp = a.log_sum_exp.as<float>();
+    p.lse_token_stride = a.log_sum_exp.step(0);
+    p.lse_head_stride = a.log_sum_exp.step(1);
+  }
+  if (a.status.defined()) p.status = a.status.as<int32_t>();
+  p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
+  p.groups_per_kv_head = static_cast<int32_t>(a.q.dim(1) / a.key_cache.dim(1) / heads);
+  p.tiles = static_cast<int32_t>(ceil_div(std::min(a.max_query, a.q.dim(0)), tokens));
+  // H200, 2026-11-29: sections whose keys and values take 24 MB of its 50 MB cache; 48 MB cost 3 % (an experiment with
+  // this schedule).
+  constexpr int64_t kSectionBytes = 24 << 20;
+  const int64_t pair =
+      std::max<int64_t>(1, kv_bound(a) * (a.q.dim(2) + a.out.dim(2)) * dtype_info(a.key_cache.dtype).block_bytes);
+  const int64_t units = p.sequences * static_cast<int64_t>(p.q.extent_z);
+  p.section = static_cast<int32_t>(std::clamp<int64_t>(kSectionBytes / pair, 1, units) * p.groups_per_kv_head);
+  p.total = static_cast<int32_t>(p.tiles * units);
+  p.max_kv_length = static_cast<int32_t>(kv_bound(a));
+  p.scale = scale_of(a);
+  p.scale_log2 = p.scale * kLog2e;
+  fill_score(p.score, a);
+  const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
+  reinterpret_cast<KernelFn<kernels::PrefillParams<Score>>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+}
+
+void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void*) {
+  if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
+  if (static_cast<Scores>(plan.config[2]) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a);
+  launch<kernels::ScoredMask>(plan, stream, a);
+}
+
+}  // namespace
+
+/// In units of a query's time on tiles. They follow from the bound of queries alone, or a row's bits would depend on the
+/// other sequences of its batch, and cross between one query and two: a single query leaves tiles empty and finds more
+/// programs in the kernel of rows (one per head, splits of the keys). 2,048 causal queries on a CPU: docs/status.md.
+PrefillCost prefill_cost(const AttentionArgs& a) {
+  const auto queries = static_cast<double>(a.max_query);
+  return {4.0 * queries, 5.0 + queries};
+}
+
+const Implementation<AttentionArgs> attention_tiles{"tiles", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops

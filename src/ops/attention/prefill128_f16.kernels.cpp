@@ -1,0 +1,11 @@
+// Prefill attention of f16, head dimensions up to 128, masks; compiled once per target.
+
+#include "ops/attention/register_prefill.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_prefill128_f16() {
+  register_prefill<half_t, prefill::up_to_128, kernels::RangeMask>(prefill::kMasks);
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

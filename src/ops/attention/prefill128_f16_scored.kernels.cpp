@@ -1,0 +1,11 @@
+// Prefill attention of f16, head dimensions up to 128, changed scores; compiled once per target.
+
+#include "ops/attention/register_prefill.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_prefill128_f16_scored() {
+  register_prefill<half_t, prefill::up_to_128, kernels::ScoredMask>(prefill::kScored);
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

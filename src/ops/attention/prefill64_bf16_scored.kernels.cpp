@@ -1,0 +1,11 @@
+// Prefill attention of bf16, head dimensions up to 64, changed scores; compiled once per target.
+
+#include "ops/attention/register_prefill.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_prefill64_bf16_scored() {
+  register_prefill<bfloat16_t, prefill::up_to_64, kernels::ScoredMask>(prefill::kScored);
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -1,0 +1,51 @@
+#pragma once
+// Which tiles prefill attention is compiled for.
+
+#include <cstdint>
+
+#include "monotile/dtype.hpp"
+#include "monotile/lang/chain_config.hpp"
+
+namespace monotile::ops::prefill {
+
+using lang::chain_config;
+using lang::schedule;
+
+/// Head dimensions (the larger of keys' and values') up to 64, 128, 256: what lies between is filled up with zeros.
+enum Dims : uint32_t { up_to_64, up_to_128, up_to_256, kDims };
+/// plain: CPU, any head dimension. ring: every GPU, any alignment. overlapped: sm_90a, what suits the copy engine.
+enum Path : uint32_t { kPlain, kRing, kOverlapped, kPaths };
+/// The library's functors: masks alone, or masks and changes of scores.
+enum Scores : uint32_t { kMasks, kScored, kScores };
+
+template <uint32_t P, uint32_t D>
+struct config_at;
+template <uint32_t D>
+struct config_at<kPlain, D> : chain_config<schedule::plain, 96, 64, 256, 256, 1> {};
+template <uint32_t D>
+struct config_at<kRing, D>
+    : chain_config<schedule::ring, 128, 64, D == up_to_64 ? 64 : 128, D == up_to_64 ? 64 : 128, 1, 16> {};
+template <>
+struct config_at<kRing, up_to_256> : chain_config<schedule::ring, 64, 64, 256, 256, 1, 16> {};
+template <uint32_t D>
+struct config_at<kOverlapped, D>
+    : chain_config<schedule::pingpong, 128, 128, D == up_to_64 ? 64 : 128, D == up_to_64 ? 64 : 128, 2> {};
+template <>
+struct config_at<kOverlapped, up_to_256> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2> {};
+
+struct TileShape {
+  int bm, bn;
+};
+constexpr TileShape shape_of(uint32_t path, uint32_t dims) {
+  if (path == kPlain) return {config_at<kPlain, 0>::bm, config_at<kPlain, 0>::bn};
+  if (path == kRing) return dims == up_to_256 ? TileShape{64, 64} : TileShape{128, 64};
+  return dims == up_to_256 ? TileShape{128, 64} : TileShape{128, 128};
+}
+
+constexpr uint32_t dims_of(int64_t dim) { return dim <= 64 ? up_to_64 : dim <= 128 ? up_to_128 : up_to_256; }
+/// `dtype`: of queries and caches; none on CPU, where types are known at run time.
+constexpr uint32_t variant(DType dtype, uint32_t path, uint32_t dims, uint32_t scores) {
+  return static_cast<uint32_t>(dtype) << 8 | path << 6 | dims << 4 | scores;
+}
+
+}  // namespace monotile::ops::prefill

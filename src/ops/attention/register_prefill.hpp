@@ -1,0 +1,34 @@
+#pragma once
+// How prefill attention is instantiated: shared by prefill_*.kernels.cpp, several files to keep each compile short.
+
+#include "monotile/kernels/attention/attention_prefill.hpp"
+#include "ops/attention/prefill_configs.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+using namespace monotile::ops;  // NOLINT
+
+template <class T, class Score, uint32_t Path, uint32_t Dims>
+void register_prefill_kernel(DType dtype, uint32_t scores) {
+  using K = kernels::AttentionPrefill<prefill::config_at<Path, Dims>, T, Score>;
+  using Params = kernels::PrefillParams<Score>;
+  register_kernel("attention.prefill", lang::kTarget, prefill::variant(dtype, Path, Dims, scores),
+                  erase<Params>(&lang::launch_chain<K, Params>));
+}
+/// CPU: one kernel for all types and dimensions, registered by the file of the first. Targets without the words: none.
+template <class T, uint32_t Dims, class Score>
+void register_prefill(uint32_t scores) {
+  if constexpr (!lang::kHasChains) {
+  } else if constexpr (!lang::kHasLanes) {
+    if constexpr (dtype_of<T> == DType::bf16 && Dims == prefill::up_to_64)
+      register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64>(DType::none, scores);
+  } else {
+    register_prefill_kernel<T, Score, prefill::kRing, Dims>(dtype_of<T>, scores);
+    // Dimensions above 128 would spill 68 bytes there.
+    if constexpr (lang::kHasWarpgroups && Dims != prefill::up_to_256)
+      register_prefill_kernel<T, Score, prefill::kOverlapped, Dims>(dtype_of<T>, scores);
+  }
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -1,0 +1,350 @@
+// Attention by matrix tiles against the fp64 oracle: masks, scores, caches, tiles and blocks at their borders. The
+// kernel is called by itself, whatever the dispatcher would choose.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "ops/attention/attention.hpp"
+#include "tests/ops/test_util.hpp"
+
+namespace monotile {
+namespace {
+
+using namespace test;  // NOLINT
+using ops::AttentionArgs;
+
+class AttentionPrefillTest : public OnDevice {
+ protected:
+  void run_tiles(const AttentionArgs& args, Stream& stream) const {
+    const DeviceInfo& info = device_info(device());
+    const char* why_not = ops::attention_tiles.supports(args, info);
+    ASSERT_EQ(why_not, nullptr) << why_not;
+    Plan<AttentionArgs> plan;
+    plan.implementation = &ops::attention_tiles;
+    plan.device = &info;
+    ops::attention_tiles.plan(args, info, plan);
+    Buffer workspace(device(), std::max<size_t>(plan.workspace_bytes, 1));
+    plan.run(stream, args, workspace.data());
+    stream.synchronize();
+  }
+};
+
+struct Case {
+  DType dtype = DType::bf16;
+  int64_t heads = 2, kv_heads = 1, dim_qk = 64, dim_v = 64;
+  std::vector<int64_t> queries{70}, lengths{70};
+  int64_t page_size = 0;  ///< 0: dense
+  int64_t window = 0;
+  float softcap = 0.0f, scale = 0.0f;
+  bool causal = true;
+  int64_t prefix = -1;   ///< of every sequence
+  int64_t document = 0;  ///< length of each document
+  bool alibi = false, sinks = false;
+  int64_t radius = -1;  ///< of a relative bias
+  Placement placement{};
+};
+
+/// The tensors of a call. Slots of pages that hold no key stay NaN.
+struct Problem {
+  Case c;
+  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks;
+
+  explicit Problem(const Case& wanted, uint64_t seed) : c(wanted) {
+    const auto sequences = static_cast<int64_t>(c.queries.size());
+    const int64_t tokens = std::accumulate(c.queries.begin(), c.queries.end(), int64_t{0});
+    const int64_t longest = *std::max_element(c.lengths.begin(), c.lengths.end());
+    q = TestTensor::random(c.dtype, {tokens, c.heads, c.dim_qk}, seed, c.placement, -2, 2);
+    out = TestTensor(c.dtype, {tokens, c.heads, c.dim_v}, c.placement);
+    lse = TestTensor(DType::f32, {tokens, c.heads});
+    q_start = TestTensor(DType::i32, {sequences + 1});
+    kv_length = TestTensor(DType::i32, {sequences});
+    int64_t start = 0;
+    for (int64_t s = 0; s < sequences; ++s) {
+      q_start.set_integer(s, start);
+      start += c.queries[static_cast<size_t>(s)];
+      kv_length.set_integer(s, c.lengths[static_cast<size_t>(s)]);
+    }
+    q_start.set_integer(sequences, start);
+    if (c.page_size > 0) {
+      fill_pages(seed, sequences, longest);
+    } else {
+      const int64_t rows = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) + 1;
+      keys = TestTensor::random(c.dtype, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
+      values = TestTensor::random(c.dtype, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
+      kv_start = TestTensor(DType::i32, {sequences});
+      int64_t first = 0;
+      for (int64_t s = 0; s < sequences; ++s) {
+        kv_start.set_integer(s, first);
+        first += c.lengths[static_cast<size_t>(s)];
+      }
+    }
+    if (c.prefix >= 0) {
+      prefix = TestTensor(DType::i32, {sequences});
+      for (int64_t s = 0; s < sequences; ++s) prefix.set_integer(s, c.prefix);
+    }
+    if (c.document > 0) {
+      const int64_t positions = longest + 3;
+      ranges = TestTensor(DType::i32, {sequences, positions, 2});
+      for (int64_t i = 0; i < sequences * positions; ++i) {
+        const int64_t first = i % positions / c.document * c.document;
+        ranges.set_integer(2 * i, first);
+        ranges.set_integer(2 * i + 1, first + c.document);
+      }
+    }
+    if (c.alibi) slopes = TestTensor::random(DType::f32, {c.heads}, seed + 5, {}, 0.01, 0.2);
+    if (c.radius >= 0) bias = TestTensor::random(DType::f32, {c.heads, 2 * c.radius + 1}, seed + 6, {}, -2, 2);
+    if (c.sinks) sinks = TestTensor::random(DType::f32, {c.heads}, seed + 7, {}, -1, 2);
+  }
+  void fill_pages(uint64_t seed, int64_t sequences, int64_t longest) {
+    const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
+    keys = TestTensor(c.dtype, {pages, c.kv_heads, c.page_size, c.dim_qk});
+    values = TestTensor(c.dtype, {pages, c.kv_heads, c.page_size, c.dim_v});
+    table = TestTensor(DType::i32, {sequences, columns});
+    const TestTensor some = TestTensor::random(DType::f32, {4096}, seed + 4, {}, -1.5, 1.5);
+    int64_t next = pages - 1, turn = 0;  // pages in falling order
+    for (int64_t s = 0; s < sequences; ++s) {
+      const int64_t length = c.lengths[static_cast<size_t>(s)];
+      for (int64_t column = 0; column < columns; ++column) {
+        const int64_t first = column * c.page_size;
+        table.set_integer(s * columns + column, first < length ? next : -7);
+        if (first >= length) continue;
+        for (int64_t h = 0; h < c.kv_heads; ++h) {
+          for (int64_t i = 0; i < std::min(c.page_size, length - first); ++i) {
+            const int64_t row = (next * c.kv_heads + h) * c.page_size + i;
+            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, some.get(turn++ * 7 % 4093));
+            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, some.get(turn++ * 5 % 4091));
+          }
+        }
+        --next;
+      }
+    }
+  }
+  AttentionArgs args(const At& at) {
+    AttentionArgs a{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(values)};
+    if (c.page_size > 0) {
+      a.block_table = at(table);
+    } else {
+      a.kv_start = at(kv_start);
+    }
+    a.q_start = at(q_start);
+    a.kv_length = at(kv_length);
+    a.log_sum_exp = at(lse);
+    a.scale = c.scale;
+    a.softcap = c.softcap;
+    a.window = c.window;
+    a.causal = c.causal;
+    if (c.prefix >= 0) a.prefix_length = at(prefix);
+    if (c.document > 0) a.key_ranges = at(ranges);
+    if (c.alibi) a.alibi_slopes = at(slopes);
+    if (c.radius >= 0) a.relative_bias = at(bias);
+    if (c.sinks) a.sinks = at(sinks);
+    a.max_query = std::max<int64_t>(1, *std::max_element(c.queries.begin(), c.queries.end()));
+    a.max_kv_length = *std::max_element(c.lengths.begin(), c.lengths.end());
+    return a;
+  }
+};
+
+/// The bounds: norm of the difference over norm of the result.
+double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
+
+class Prefill : public AttentionPrefillTest {
+ public:
+  void check(const Case& c, uint64_t seed) const {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << dtype_info(c.dtype).name << " heads " << c.heads << "/"
+                                    << c.kv_heads << " dims " << c.dim_qk << "/" << c.dim_v << " page " << c.page_size
+                                    << " first " << c.queries[0] << "x" << c.lengths[0]);
+    Problem p(c, seed);
+    run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+    const TestTensor wanted = p.out, wanted_lse = p.lse;
+    p.out.poison();
+    p.lse.poison();
+    Stream stream(device());
+    run_tiles(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    p.lse.fetch(stream);
+    EXPECT_LE(relative_norm(p.out, wanted), bound(c.dtype));
+    EXPECT_TRUE(p.out.guards_intact());
+    EXPECT_TRUE(is_near(p.lse, wanted_lse, {.relative = 1e-3, .absolute = 1e-3}));
+  }
+};
+MONOTILE_ON_DEVICES(Prefill);
+
+TEST_P(Prefill, HeadDims) {
+  uint64_t seed = 1;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const int64_t dim : {1, 20, 64, 80, 96, 128, 192, 256})
+      check({.dtype = dtype, .dim_qk = dim, .dim_v = dim, .queries = {37}, .lengths = {101}}, seed++);
+  }
+  check({.dim_qk = 96, .dim_v = 40, .queries = {37}, .lengths = {101}}, seed++);
+  check({.dim_qk = 64, .dim_v = 200, .queries = {37}, .lengths = {70}}, seed++);
+}
+
+TEST_P(Prefill, TilesAndBlocksAtTheirBorders) {
+  uint64_t seed = 50;
+  for (const int64_t n : {1, 2, 63, 64, 65, 96, 127, 128, 129, 200}) {
+    check({.heads = 1, .queries = {n}, .lengths = {n}}, seed++);
+    check({.heads = 1, .queries = {n}, .lengths = {n}, .causal = false}, seed++);
+  }
+  for (const auto& [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{5, 300}, {130, 257}, {70, 20}, {3, 0}}) {
+    check({.queries = {queries}, .lengths = {keys}}, seed++);  // some rows see no key
+    check({.queries = {queries}, .lengths = {keys}, .causal = false}, seed++);
+  }
+}
+
+TEST_P(Prefill, HeadsThatShareKeys) {
+  uint64_t seed = 100;
+  for (const int64_t kv_heads : {1, 2, 3, 6}) {
+    check({.heads = 6, .kv_heads = kv_heads, .queries = {9}, .lengths = {75}}, seed++);
+    check({.heads = 6, .kv_heads = kv_heads, .queries = {140}, .lengths = {140}}, seed++);
+  }
+  check({.heads = 5, .kv_heads = 1, .queries = {21, 3}, .lengths = {75, 3}, .page_size = 16}, seed++);
+}
+
+TEST_P(Prefill, RaggedAndPaged) {
+  uint64_t seed = 150;
+  for (const int64_t page : {0, 1, 7, 16, 24, 64, 128, 256}) {
+    check({.heads = 4, .kv_heads = 2, .queries = {70, 0, 1, 33}, .lengths = {150, 3, 17, 33}, .page_size = page},
+          seed++);
+    check({.queries = {66, 5}, .lengths = {190, 64}, .page_size = page, .causal = false}, seed++);
+  }
+}
+
+TEST_P(Prefill, Windows) {
+  uint64_t seed = 200;
+  for (const int64_t window : {1, 5, 64, 100, 1000}) {
+    check({.queries = {150}, .lengths = {210}, .page_size = 16, .window = window}, seed++);
+    check({.queries = {20}, .lengths = {210}, .window = window, .causal = false}, seed++);
+  }
+}
+
+TEST_P(Prefill, PrefixAndDocuments) {
+  uint64_t seed = 250;
+  for (const int64_t prefix : {0, 3, 64, 90, 500}) {
+    check({.queries = {150}, .lengths = {150}, .prefix = prefix}, seed++);
+    check({.queries = {70, 5}, .lengths = {150, 9}, .page_size = 16, .window = 9, .prefix = prefix}, seed++);
+  }
+  for (const int64_t length : {1, 30, 64, 100}) {
+    check({.queries = {200}, .lengths = {200}, .document = length}, seed++);
+    check({.queries = {90, 7}, .lengths = {200, 7}, .page_size = 16, .causal = false, .document = length}, seed++);
+    check({.queries = {70}, .lengths = {20}, .document = length}, seed++);
+  }
+}
+
+TEST_P(Prefill, ChangesOfScores) {
+  uint64_t seed = 300;
+  check({.queries = {70}, .lengths = {150}, .softcap = 2.5f}, seed++);
+  check({.queries = {70}, .lengths = {150}, .scale = -0.2f}, seed++);
+  check({.heads = 4, .kv_heads = 2, .queries = {40}, .lengths = {150}, .alibi = true}, seed++);
+  check({.heads = 4, .queries = {20, 9}, .lengths = {150, 9}, .page_size = 16, .causal = false, .radius = 11}, seed++);
+  check({.queries = {70}, .lengths = {70}, .radius = 0}, seed++);
+  check({.heads = 4, .queries = {50}, .lengths = {90}, .sinks = true}, seed++);
+  check({.heads = 4, .queries = {50}, .lengths = {9}, .window = 4, .sinks = true}, seed++);  // rows of the sink alone
+  check({.heads = 4,
+         .queries = {50},
+         .lengths = {90},
+         .window = 40,
+         .softcap = 3.0f,
+         .prefix = 5,
+         .alibi = true,
+         .sinks = true,
+         .radius = 70},
+        seed++);
+}
+
+TEST_P(Prefill, StridesAndUnalignedRows) {
+  uint64_t seed = 350;
+  check({.dtype = DType::f16, .queries = {40}, .lengths = {90}, .placement = {.padding = {24, 8}, .offset = 1}},
+        seed++);
+  check({.queries = {40}, .lengths = {90}, .placement = {.padding = {16, 8}}}, seed++);
+  check({.dim_qk = 37, .dim_v = 51, .queries = {40}, .lengths = {90}, .placement = {.padding = {5, 3}}}, seed++);
+}
+
+// What a key that a query does not see holds changes nothing for it, though it shares tiles with queries that see it.
+TEST_P(Prefill, ValuesThatAreNotSeenDoNotLeak) {
+  for (const double bad : std::vector<double>{INFINITY, -INFINITY, NAN}) {
+    for (const int64_t where : {60, 100, 129}) {
+      Problem p({.queries = {130}, .lengths = {130}}, 400);
+      run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+      const TestTensor wanted = p.out;
+      for (int64_t i = 3; i < 64; i += 7) p.values.set(where * 64 + i, bad);
+      p.out.poison();
+      Stream stream(device());
+      run_tiles(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+      p.out.fetch(stream);
+      for (int64_t row = 0; row < 130; ++row) {
+        for (int64_t i = 0; i < 128; ++i) {
+          const double x = p.out.get(row * 128 + i);
+          if (row >= where && i % 64 % 7 == 3) {
+            ASSERT_FALSE(std::isfinite(x)) << bad << " at row " << row << " column " << i;
+          } else {
+            ASSERT_NEAR(x, wanted.get(row * 128 + i), 0.02) << bad << " at row " << row << " column " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A NaN query: NaN in both outputs of its row, and in no other.
+TEST_P(Prefill, NanQuery) {
+  Problem p({.heads = 1, .queries = {70}, .lengths = {90}}, 410);
+  p.q.set(33 * 64 + 5, NAN);
+  Stream stream(device());
+  run_tiles(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+  p.out.fetch(stream);
+  p.lse.fetch(stream);
+  for (int64_t row = 0; row < 70; ++row) {
+    EXPECT_EQ(std::isnan(p.out.get(row * 64)), row == 33) << row;
+    EXPECT_EQ(std::isnan(p.lse.get(row)), row == 33) << row;
+  }
+}
+
+// The bits of a row depend neither on the other queries of its call nor on how its keys are stored.
+TEST_P(Prefill, ARowAloneHasTheBitsThatItHasInTheBatch) {
+  const Case whole{.heads = 4, .kv_heads = 2, .queries = {150, 40}, .lengths = {170, 90}, .window = 100};
+  Problem all(whole, 420);
+  Stream stream(device());
+  run_tiles(all.args([&](TestTensor& t) { return t.on(stream); }), stream);
+  all.out.fetch(stream);
+  for (const int64_t last : {1, 7, 64, 100, 149}) {  // the last queries of the first sequence
+    Problem some(whole, 420);
+    some.q_start.set_integer(0, 150 - last);
+    AttentionArgs args = some.args([&](TestTensor& t) { return t.on(stream); });
+    args.max_query = 150;
+    run_tiles(args, stream);
+    some.out.fetch(stream);
+    for (int64_t i = (150 - last) * 4 * 64; i < 150 * 4 * 64; ++i)
+      ASSERT_EQ(some.out.get(i), all.out.get(i)) << "last " << last << " element " << i;
+    for (int64_t i = 0; i < (150 - last) * 4 * 64; ++i) ASSERT_TRUE(std::isnan(some.out.get(i)));  // not written
+    args.max_query = std::max<int64_t>(last, 40);  // heads may be packed now
+    some.out.poison();
+    args.out = some.out.on(stream);
+    run_tiles(args, stream);
+    some.out.fetch(stream);
+    for (int64_t i = (150 - last) * 4 * 64; i < 150 * 4 * 64; ++i)
+      ASSERT_EQ(some.out.get(i), all.out.get(i)) << "packed, last " << last << " element " << i;
+  }
+}
+
+// Table entries of pages that nobody sees may be stale.
+TEST_P(Prefill, PagesBeforeTheWindowAreNotLookedUp) {
+  Problem p({.queries = {10}, .lengths = {200}, .page_size = 16, .window = 20}, 430);
+  run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+  const TestTensor wanted = p.out;
+  for (int64_t column = 0; column < 10; ++column) p.table.set_integer(column, -1000000);
+  TestTensor status = TestTensor::of(DType::i32, {0.0});
+  p.out.poison();
+  Stream stream(device());
+  AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+  args.status = status.on(stream);
+  run_tiles(args, stream);
+  p.out.fetch(stream);
+  status.fetch(stream);
+  EXPECT_LE(relative_norm(p.out, wanted), bound(DType::bf16));
+  EXPECT_EQ(status.get(0), 0);
+}
+
+}  // namespace
+}  // namespace monotile
