@@ -79,7 +79,7 @@ inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
 /// The same for operators that want a row to have its program for itself, of at most `most_threads` lanes. Layouts: kBlock1, kBlock2, kWide.
 inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device, int most_threads) {
   if (device.device.kind == DeviceKind::cpu) return {kBlock1, 1, 1};
-  if (compiles_on_use(device)) return {kWide, few_threads(device), 1};
+  if (compiles_on_use(device)) return {kWide, device.wave, 1};
   const int64_t vectors = (cols + 7) / 8;
   if (vectors <= 256) return {kBlock1, whole_waves(vectors, 1, device), 1};
   if (vectors <= 1024) return {kBlock2, whole_waves(vectors, 2, device), 1};

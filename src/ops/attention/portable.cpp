@@ -35,7 +35,7 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   p.width = lanes ? attention_kernels::width_of(std::max(a.q.dim(2), a.out.dim(2))) : attention_kernels::up_to_64;
   // Four rows share each key that is loaded. One sequence on CPU would then leave threads idle when decoding.
   const int64_t queries = std::min(a.max_query, a.q.dim(0));  // a bound may be generous
-  p.rows = queries * group >= 4 && (lanes || queries > 1) ? 4 : 1;
+  p.rows = queries * group >= 4 && (lanes || queries > 1) && !compiles_on_use(device) ? 4 : 1;
   // The split count is that of the longest allowed sequence; shorter ones use only their own splits, in the same places.
   p.splits = lanes && a.max_query == 1 ? std::max<int64_t>(1, (kv_bound(a) + kernels::kSplitKeys - 1) / kernels::kSplitKeys) : 1;
   return p;
@@ -129,15 +129,16 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.dense_rows = paged ? 0 : a.key_cache.dim(0);
   const int64_t query_rows = std::min(a.max_query, p.tokens) * p.group;
   p.tiles = static_cast<int32_t>((query_rows + rows - 1) / rows);
-  constexpr int kThreads = 128;
-  const size_t scratch = stream.device().kind == DeviceKind::cpu ? 0 : kThreads * 8 * sizeof(float);
+  // PoCL 3.1 spends more than half a minute of processor time on a program of four waves.
+  const int threads = compiles_on_use(*plan.device) ? plan.device->wave : 128;
+  const size_t scratch = stream.device().kind == DeviceKind::cpu ? 0 : static_cast<size_t>(threads) * 8 * sizeof(float);
   const int64_t heads_in_all = static_cast<int64_t>(p.sequences) * p.kv_heads;
-  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{heads_in_all * splits * p.tiles, kThreads, scratch}, p);
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{heads_in_all * splits * p.tiles, threads, scratch}, p);
   if (splits > 1) {
     p.splits = 1;
     p.tiles = static_cast<int32_t>(query_rows);
     const auto merge = reinterpret_cast<KernelFn<Params>>(plan.config[4]);
-    merge(stream, Grid{heads_in_all * p.tiles, 64, 0}, p);
+    merge(stream, Grid{heads_in_all * p.tiles, std::min(threads, 64), 0}, p);
   }
 }
 

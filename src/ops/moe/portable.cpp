@@ -62,7 +62,7 @@ void run_router(const Plan<RouterArgs>& plan, Stream& stream, const RouterArgs& 
 // ---- Align ----
 
 constexpr int64_t kChunkPairs = 4096;  // of one program
-constexpr int kAlignThreads = 512;
+int align_threads(const DeviceInfo& device) { return compiles_on_use(device) ? few_threads(device) : 512; }
 
 int64_t align_chunks(const AlignArgs& a) {
   return std::max<int64_t>(1, (a.experts.size() + kChunkPairs - 1) / kChunkPairs);
@@ -74,7 +74,7 @@ const char* align_supports(const AlignArgs&, const DeviceInfo& device) {
 
 void plan_align(const AlignArgs& a, const DeviceInfo& device, Plan<AlignArgs>& plan) {
   const int64_t chunks = align_chunks(a), experts = a.counts.dim(0);
-  const int64_t waves = device.device.kind == DeviceKind::cpu ? 1 : kAlignThreads / device.wave;
+  const int64_t waves = device.device.kind == DeviceKind::cpu ? 1 : align_threads(device) / device.wave;
   plan.kernel = reinterpret_cast<const void*>(find_kernel("moe_align_place", target_of(device), 0));
   plan.config = {reinterpret_cast<int64_t>(find_kernel("moe_align_count", target_of(device), 0)),
                  experts * (3 + waves) * 4};
@@ -97,7 +97,7 @@ void run_align(const Plan<AlignArgs>& plan, Stream& stream, const AlignArgs& a, 
   p.block = static_cast<int32_t>(a.block);
   p.chunks = static_cast<int32_t>(align_chunks(a));
   p.chunk_pairs = static_cast<int32_t>(kChunkPairs);
-  Grid grid{p.chunks, kAlignThreads, static_cast<size_t>(p.num_experts) * 4, 1};
+  Grid grid{p.chunks, align_threads(*plan.device), static_cast<size_t>(p.num_experts) * 4, 1};
   if (p.chunks > 1) reinterpret_cast<KernelFn<kernels::AlignParams>>(plan.config[0])(stream, grid, p);
   grid.scratch_bytes = static_cast<size_t>(plan.config[1]);
   reinterpret_cast<KernelFn<kernels::AlignParams>>(const_cast<void*>(plan.kernel))(stream, grid, p);
