@@ -46,6 +46,11 @@ Json row_json(const Row& r) {
             {"workspace_bytes", r.workspace_bytes},
             {"error_over_bound", r.error},
             {"checked_elements", r.checked}};
+  if (r.threads > 0) j["threads"] = r.threads;
+  if (r.copy_gbs > 0) {
+    j["memcpy_gbs"] = r.copy_gbs;
+    j["of_memcpy"] = r.of_copy();
+  }
   if (r.host)
     j["host_us"] = {{"call", spread_json(r.host->call)},
                     {"bare", spread_json(r.host->bare)},
@@ -74,6 +79,8 @@ Row read_row(const Json& j) {
   r.workspace_bytes = j.value("workspace_bytes", size_t{0});
   r.error = j.value("error_over_bound", 0.0);
   r.checked = j.value("checked_elements", int64_t{0});
+  r.threads = j.value("threads", 0);
+  r.copy_gbs = j.value("memcpy_gbs", 0.0);
   if (j.contains("host_us") && j["host_us"].contains("bare")) {
     const Json& h = j["host_us"];
     r.host = HostCost{read_spread(h.at("call")), read_spread(h.at("bare")), read_spread(h.at("difference"))};

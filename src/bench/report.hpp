@@ -25,6 +25,8 @@ struct Row {
   double floor_us = 0;  ///< by the specified limits
   double best_us = 0;   ///< by the measured limits
   bool memory_bound = true;
+  int threads = 0;      ///< of the CPU; 0: not on a CPU, or not recorded
+  double copy_gbs = 0;  ///< memcpy with as many threads, just before and after this row; 0: not measured
   double first_call_us = 0;
   size_t workspace_bytes = 0;
   std::optional<HostCost> host;
@@ -37,8 +39,12 @@ struct Row {
   double tflops() const { return us.median > 0 ? flops * 1e-6 / us.median : 0; }
   double of_spec() const { return us.median > 0 ? floor_us / us.median : 0; }
   double of_peak() const { return us.median > 0 ? best_us / us.median : 0; }
-  /// Rows that measure the same work.
-  std::string work_key() const { return op + " " + shape + " " + dtype + " " + phase + " " + model; }
+  double of_copy() const { return copy_gbs > 0 ? gbs() / copy_gbs : 0; }
+  /// Rows that measure the same work, with as many threads where a run has several numbers of them.
+  std::string work_key() const {
+    return op + " " + shape + " " + dtype + " " + phase + " " + model +
+           (threads > 0 ? " " + std::to_string(threads) : "");
+  }
   std::string key() const { return work_key() + " " + column + " " + implementation; }
 };
 

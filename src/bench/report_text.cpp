@@ -29,8 +29,13 @@ std::string spread_text(const Spread& s) {
                       : "-";
 }
 
+std::string copy_text(const Row& row) {
+  return row.copy_gbs > 0 ? fmt::format("{:.2f}", row.of_copy()) : std::string("-");
+}
+
 std::string title(const Row& row) {
   std::string text = fmt::format("{} {} {}", row.op, row.shape, row.dtype);
+  if (row.threads > 0) text += fmt::format("  {} thread{}", row.threads, row.threads == 1 ? "" : "s");
   if (!row.phase.empty()) text += fmt::format("  [{}, {}, x{:g}]", row.model, row.phase, row.calls);
   return text;
 }
@@ -61,8 +66,11 @@ std::string text_table(const Report& report, bool wide) {
     text += fmt::format("  {:<34} {:>9.0f} flop/byte bf16\n", "ridge point", c.ridge_of(DType::bf16));
   const std::string sensors = sensors_line(report.environment);
   if (!sensors.empty()) text += "  " + sensors + "\n";
+  // Beside memcpy there is no specified limit to show, nor a device to issue calls to.
+  const bool beside_copy =
+      std::any_of(report.rows.begin(), report.rows.end(), [](const Row& row) { return row.copy_gbs > 0; });
   text += fmt::format("\n{:<17}{:>11}{:>10}{:>14}{:>7}{:>7}{:>6}{:>7}", "* chosen", "time", "p10 p90", "rate", "meas.",
-                      "spec", "err", "host+");
+                      beside_copy ? "memcpy" : "spec", "err", "host+");
   if (wide)
     text += fmt::format("  {:>9} {:>4} {:>10} {:<18} {}", "first", "n", "workspace", "method", "implementation, note");
   text += "\n";
@@ -77,7 +85,7 @@ std::string text_table(const Report& report, bool wide) {
     const std::string host = row.host ? fmt::format("{:+.1f}", row.host->difference.median) : "";
     text += fmt::format("  {:<14}{} {:>10}{:>10}{:>14}{:>7}{:>7}{:>6}{:>7}", name, row.chosen ? '*' : ' ',
                         us_text(row.us.median), spread_text(row.us), row.us.median > 0 ? rate_text(row) : "-",
-                        percent(row.of_peak()), percent(row.of_spec()),
+                        percent(row.of_peak()), beside_copy ? copy_text(row) : percent(row.of_spec()),
                         row.checked > 0 ? fmt::format("{:.2f}", row.error) : "", host);
     if (wide)
       text += fmt::format("  {:>9} {:>4} {:>10} {:<18} {}", us_text(row.first_call_us), row.us.n, row.workspace_bytes,
@@ -88,10 +96,10 @@ std::string text_table(const Report& report, bool wide) {
     text += "\n";
   }
   for (const std::string& note : report.notes) text += note + "\n";
-  text += fmt::format(
-      "meas., spec: share of the measured and of the specified limit. err: error over\nits bound. host+: us to "
-      "issue, above an empty kernel. {} rows, {:.0f} s\n",
-      report.rows.size(), report.seconds);
+  text += fmt::format("{}err: error over\nits bound. host+: us to issue, above an empty kernel. {} rows, {:.0f} s\n",
+                      beside_copy ? "meas.: share of the measured limit. memcpy: rate over its rate. "
+                                  : "meas., spec: share of the measured and of the specified limit. ",
+                      report.rows.size(), report.seconds);
   return text;
 }
 

@@ -34,8 +34,6 @@ class Run {
     report_.environment = environment_json(info_);
     report_.environment["cache"] = options_.cache == Cache::cold ? "cold" : "hot";
     report_.environment["regime"] = options_.gaps ? "with gaps" : "sustained";
-    report_.ceilings = measure_ceilings(stream_, *timeline_, options_.shapes == "quick");
-    if (!options_.spec_file.empty()) report_.ceilings.spec = read_spec(options_.spec_file);
     const double load = report_.environment.value("load_average", 0.0);
     if (host() && load > 0.5 * cpu_threads()) {
       report_.notes.push_back(
@@ -54,8 +52,42 @@ class Run {
                   fmt::format("--op: no operator matches \"{}\"", fmt::join(options_.patterns, ",")));
     if (has_products(names)) {
       for (const std::string& line : absent_baselines(info_)) report_.notes.push_back(line);
-      measure_products();
     }
+    if (!options_.threads.empty() && !info_.device.host_memory())
+      throw Error(ErrorCode::invalid_argument,
+                  "--threads: " + to_string(info_.device) + "; allowed: with --device cpu");
+    if (options_.threads.empty()) {
+      measure_all(names, begin);
+    } else {
+      const int before = cpu_threads();
+      for (const int threads : options_.threads) {
+        set_cpu_threads(threads);
+        beside_copy_ = true;
+        measure_all(names, begin);
+      }
+      set_cpu_threads(before);
+    }
+    report_.seconds = (timeline_->now_us() - begin) * 1e-6;
+    report_.environment["sensors_after"] = environment_json(info_)["sensors"];
+    return std::move(report_);
+  }
+
+ private:
+  bool host() const { return by_host_clock(info_.device); }
+
+  /// Ceilings and rows, with as many threads as there are now.
+  void measure_all(const std::vector<std::string>& names, double begin) {
+    const size_t first_row = report_.rows.size();
+    Ceilings before = std::move(report_.ceilings);
+    report_.ceilings = measure_ceilings(stream_, *timeline_, options_.shapes == "quick");
+    if (!options_.spec_file.empty()) report_.ceilings.spec = read_spec(options_.spec_file);
+    if (beside_copy_) {
+      constexpr size_t kCopied = size_t{512} << 20;  // far past the size from which memcpy writes past the caches
+      for (StreamKernel& kernel : stream_kernels(stream_, kCopied)) {
+        if (kernel.copies) copy_ = std::move(kernel);
+      }
+    }
+    if (has_products(names)) measure_products();
     for (const auto& [item, dtype] : options_.work) measure(item, dtype);
     const std::vector<WorkItem> work =
         options_.work.empty() ? work_for(options_.shapes, names, host()) : std::vector<WorkItem>{};
@@ -68,14 +100,21 @@ class Run {
       }
       for (const DType dtype : dtypes_for(operator_named(item.op))) measure(item, dtype);
     }
-    for (Row& row : report_.rows) place(row, report_.ceilings);  // peaks may have been raised meanwhile
-    report_.seconds = (timeline_->now_us() - begin) * 1e-6;
-    report_.environment["sensors_after"] = environment_json(info_)["sensors"];
-    return std::move(report_);
+    // Peaks may have been raised meanwhile.
+    for (size_t i = first_row; i < report_.rows.size(); ++i) place(report_.rows[i], report_.ceilings);
+    for (Ceiling& stream : report_.ceilings.streams) {
+      if (beside_copy_) stream.name += fmt::format(" ({})", cpu_threads());
+      before.streams.push_back(stream);
+    }
+    report_.ceilings.streams = std::move(before.streams);
   }
 
- private:
-  bool host() const { return by_host_clock(info_.device); }
+  /// One memcpy of memory far beyond the caches, GB/s.
+  double copy_gbs() {
+    const double begin = timeline_->now_us();
+    copy_.launch();
+    return copy_.bytes * 1e-3 / (timeline_->now_us() - begin);
+  }
 
   static const Operator& operator_named(const std::string& name) {
     for (const auto& op : bench_operators()) {
@@ -133,6 +172,7 @@ class Run {
     row.model = item.model;
     row.phase = item.phase;
     row.calls = item.calls;
+    if (beside_copy_) row.threads = cpu_threads();
     std::unique_ptr<Case> one;
     std::vector<Candidate> candidates;
     try {
@@ -174,7 +214,15 @@ class Run {
         candidate.launch(set);
       };
       const Subject subject{launch, one.sets(), static_cast<size_t>(row.bytes)};
+      // Copies around the row: whoever else uses the machine's memory slows both.
+      std::vector<double> copies;
+      const auto copy = [&] {
+        for (int i = 0; beside_copy_ && i < 3; ++i) copies.push_back(copy_gbs());
+      };
+      copy();
       const Timing timing = time_device(*timeline_, subject, method_);
+      copy();
+      row.copy_gbs = spread_of(copies).median;
       row.us = timing.us;
       row.method = timing.method;
       row.first_call_us = timing.first_call_us;
@@ -236,6 +284,8 @@ class Run {
   std::unique_ptr<Timeline> timeline_;
   Method method_;
   Report report_;
+  bool beside_copy_ = false;  ///< memcpy is measured beside every row
+  StreamKernel copy_;
   std::mt19937 random_{1};
 };
 

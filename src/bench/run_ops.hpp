@@ -22,6 +22,8 @@ struct OpsOptions {
   bool every_call_in_graphs = false;
   bool gaps = false;
   double budget_us = 0;  ///< of one row's samples; 0: by shapes
+  std::vector<int>
+      threads;  ///< on the CPU: everything with each of these numbers of threads; empty: as many as there are
   std::string spec_file;
   std::function<void(const std::string&)> progress;  ///< one line per row
 };

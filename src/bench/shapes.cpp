@@ -121,6 +121,35 @@ const std::vector<WorkItem> kQuick = {
     {"top_k", {4, 32000, 50}},
 };
 
+/// Streaming operators on data far beyond the caches: the share of memcpy that each reaches.
+const std::vector<WorkItem> kStreams = {
+    {"rms_norm", {8192, 4096}},
+    {"add_rms_norm", {8192, 4096}},
+    {"layer_norm", {8192, 4096}},
+    {"softmax", {8192, 4096}},
+    {"softmax", {1024, 32000}},
+    {"rope", {8192, 24, 8, 128}},
+    {"silu_mul", {4096, 11008}},
+    {"bias_gelu", {4096, 11008}},
+    {"quantise_fp8", {8192, 4096}},
+    {"quantise_fp8_groups", {8192, 4096}},
+    {"quantise_int8", {8192, 4096}},
+    {"dequantise_fp8_groups", {8192, 4096}},
+    {"dequantise_q4_k", {8192, 4096}},
+    {"add_rms_norm_quantise", {8192, 4096}},
+    {"silu_mul_quantise", {4096, 11008}},
+    {"norm_rope_append", {8192, 16, 8, 128}},
+    {"embedding", {8192, 32000, 4096}},
+    {"gather_rows", {8192, 4096}},
+    {"kv_append", {16384, 8, 128}},
+    {"kv_gather_fp8", {16384, 8, 128}},
+    {"copy_blocks", {1024, 8, 128}},
+    {"moe_dispatch", {4096, 4096, 2}},
+    {"moe_permute", {4096, 4096, 2}},
+    {"moe_combine", {4096, 4096, 2}},
+    {"argmax", {512, 128256}},
+};
+
 }  // namespace
 
 const std::vector<ModelShape>& model_shapes() {
@@ -177,6 +206,8 @@ std::vector<WorkItem> work_for(const std::string& shapes, const std::vector<std:
   };
   if (shapes == "quick") {
     take(kQuick);
+  } else if (shapes == "streams") {
+    take(kStreams);
   } else if (shapes == "default") {
     if (cpu) {
       take(kQuick);
@@ -200,8 +231,9 @@ std::vector<WorkItem> work_for(const std::string& shapes, const std::vector<std:
       char* end = nullptr;
       dims.push_back(std::strtoll(number.c_str(), &end, 10));
       if (number.empty() || *end != '\0' || dims.back() < 1)
-        throw Error(ErrorCode::invalid_argument,
-                    "--shapes: \"" + shapes + "\"; allowed: default, quick, model:NAME, or positive numbers M,N,...");
+        throw Error(
+            ErrorCode::invalid_argument,
+            "--shapes: \"" + shapes + "\"; allowed: default, quick, streams, model:NAME, or positive numbers M,N,...");
     }
     for (const std::string& op : ops) work.push_back({op, dims, "", "", 0});
   }

@@ -28,7 +28,7 @@ struct WorkItem {
 /// All operators of one step: `batch` sequences of `tokens` new tokens each (decode: one) with `context` keys in all.
 std::vector<WorkItem> model_step(const ModelShape& model, bool decode, int64_t batch, int64_t tokens);
 
-/// "default", "quick", "model:NAME", or numbers "M,N,..." for the operators in `ops`. Throws Error(invalid_argument).
+/// "default", "quick", "streams", "model:NAME", or numbers "M,N,..." for the operators in `ops`. Throws Error(invalid_argument).
 std::vector<WorkItem> work_for(const std::string& shapes, const std::vector<std::string>& ops, bool cpu);
 
 }  // namespace monotile::bench

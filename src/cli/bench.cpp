@@ -125,7 +125,7 @@ void add_ops(CLI::App& bench_app, int& exit_code) {
   command->add_option("--op", flags->options.patterns, "Operators by name, with * and ? (default: all)")
       ->delimiter(',')
       ->type_name("PATTERNS");
-  command->add_option("--shapes", flags->options.shapes, "default, quick, model:NAME, or numbers M,N,...")
+  command->add_option("--shapes", flags->options.shapes, "default, quick, streams, model:NAME,\nor numbers M,N,...")
       ->type_name("SHAPES");
   command->add_option("--dtype", flags->options.dtypes, "f16, bf16, f32 (default: one per operator)")
       ->delimiter(',')
@@ -139,6 +139,12 @@ void add_ops(CLI::App& bench_app, int& exit_code) {
       ->type_name("DEVICE");
   CLI::Option* cold = command->add_flag("--cold", flags->cold, "Buffers rotate, the cache is emptied (default)");
   command->add_flag("--hot", flags->hot, "The same buffers again and again")->excludes(cold);
+  command
+      ->add_option("--threads", flags->options.threads,
+                   "On the CPU: everything with each of these numbers of\nthreads, beside memcpy with as many")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N,...");
   command->add_flag("--graph", flags->options.every_call_in_graphs, "50 calls per graph for long ones too");
   command->add_flag("--gaps", flags->options.gaps, "Pause before each sample: a power-limited chip cools");
   command->add_option("--seconds", flags->options.seconds, "Stop after this time")->type_name("S");

@@ -260,6 +260,8 @@ TEST(Report, JsonRoundTrip) {
   report.ceilings = h200();
   report.rows = {row_of(134.8, 4.0 * 2 * 16384 * 4096)};
   report.rows[0].host = HostCost{{4, 4, 4, 50}, {3.8, 3.8, 3.8, 50}, {0.2, 0.2, 0.2, 50}};
+  report.rows[0].threads = 2;
+  report.rows[0].copy_gbs = 20.0;
   const std::string path = ::testing::TempDir() + "bench_report.json";
   std::ofstream(path) << to_json(report).dump();
   const Report again = read_report(path);
@@ -268,6 +270,7 @@ TEST(Report, JsonRoundTrip) {
   EXPECT_EQ(again.rows[0].us.median, 134.8);
   EXPECT_NEAR(again.rows[0].of_peak(), 4.0 * 2 * 16384 * 4096 * 1e-3 / 4276 / 134.8, 1e-9);
   EXPECT_EQ(again.rows[0].host->difference.median, 0.2);
+  EXPECT_NEAR(again.rows[0].of_copy(), 4.0 * 2 * 16384 * 4096 * 1e-3 / 134.8 / 20.0, 1e-9);
   std::ofstream(path) << "{\"rows\": 3}";
   EXPECT_THROW(read_report(path), Error);
   std::remove(path.c_str());
@@ -279,8 +282,11 @@ TEST(Report, TableFitsEightyColumns) {
   report.ceilings = h200();
   report.rows = {row_of(134.8, 4.0 * 2 * 16384 * 4096), row_of(0.4, 100), row_of(5e7, 1e12)};
   for (Row& row : report.rows) place(row, report.ceilings);
-  std::istringstream lines(text_table(report, false));
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  for (const double copy_gbs : {0.0, 20.0}) {
+    report.rows[0].copy_gbs = copy_gbs;
+    std::istringstream lines(text_table(report, false));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
   const std::string page = html(report);
   EXPECT_EQ(page.find("http://"), std::string::npos);
   EXPECT_EQ(page.find("https://"), std::string::npos);

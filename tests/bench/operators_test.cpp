@@ -134,6 +134,11 @@ TEST(BenchShapes, StepsOfModelsNameKnownOperators) {
       }
     }
   }
+  std::vector<std::string> all;
+  for (const auto& op : bench_operators()) all.push_back(op->name);
+  const std::vector<WorkItem> streams = work_for("streams", all, true);
+  EXPECT_GE(streams.size(), 20u);
+  for (const WorkItem& item : streams) EXPECT_EQ(item.dims.size(), named(item.op).dims.size()) << item.op;
   EXPECT_THROW(work_for("model:none", {"gemm"}, true), Error);
   EXPECT_THROW(work_for("3,x", {"gemm"}, true), Error);
   EXPECT_EQ(work_for("3,4,5", {"gemm"}, true).at(0).dims, (Dims{3, 4, 5}));
