@@ -17,30 +17,24 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 inline constexpr bool kHasLanes = false;  // layouts matter
 inline constexpr Target kTarget = Target::MONOTILE_TARGET_NAME;
 
-/// Scratch of one thread: a bump allocator that is emptied when a program ends. It grows until it is large enough, then never allocates.
+/// Memory of one thread's programs, one after the other. What a program asks for beyond it is allocated; the next one finds as much more.
 class Arena {
  public:
-  void* take(size_t bytes) {
-    bytes = (bytes + kLine - 1) / kLine * kLine;
-    if (used_ + bytes > capacity_) {
-      spill_.push_back(allocate(bytes));
-      wanted_ += bytes;
-      return spill_.back().get();
-    }
-    void* p = block_.get() + used_;
-    used_ += bytes;
-    return p;
+  void* more(size_t bytes) {
+    spill_.push_back(allocate(bytes));
+    wanted_ += bytes;
+    return spill_.back().get();
   }
   void reset() {
-    if (!spill_.empty()) {
-      spill_.clear();
-      block_.reset();
-      capacity_ = used_ + wanted_;
-      wanted_ = 0;
-      block_ = allocate(capacity_);
-    }
-    used_ = 0;
+    if (spill_.empty()) return;
+    spill_.clear();
+    block_.reset();
+    capacity_ += wanted_;
+    wanted_ = 0;
+    block_ = allocate(capacity_);
   }
+  unsigned char* begin() const { return block_.get(); }
+  unsigned char* end() const { return block_.get() + capacity_; }
 
  private:
   static constexpr size_t kLine = 64, kLargePage = size_t{2} << 20;
@@ -59,7 +53,7 @@ class Arena {
   }
   Memory block_;
   std::vector<Memory> spill_;
-  size_t used_ = 0, capacity_ = 0, wanted_ = 0;
+  size_t capacity_ = 0, wanted_ = 0;
 };
 inline Arena& thread_arena() {
   thread_local Arena arena;
@@ -80,13 +74,23 @@ void launch(Stream&, const Grid& grid, const Params& params) {
   const auto body = [](const void* context, int64_t begin, int64_t end, int thread) {
     const auto& w = *static_cast<const Work*>(context);
     Arena& arena = thread_arena();
+    bool streamed = false;
+    int passes = 1;
     for (int64_t i = begin; i < end; ++i) {
       arena.reset();
-      auto* const scratch =
-          w.grid.scratch_bytes != 0 ? static_cast<unsigned char*>(arena.take(w.grid.scratch_bytes)) : nullptr;
-      Context ctx{i, thread, [](size_t bytes) { return thread_arena().take(bytes); }, scratch};
+      Context ctx{i,           w.grid.programs,
+                  thread,      arena.begin(),
+                  arena.end(), [](size_t bytes) { return thread_arena().more(bytes); },
+                  nullptr};
+      if (w.grid.scratch_bytes != 0) ctx.scratch = static_cast<unsigned char*>(ctx.allocate(w.grid.scratch_bytes));
+      ctx.passes = passes;
       run_program<K>(ctx, w.params);
+      if (ctx.pass > 0) passes = ctx.pass;
+      streamed |= ctx.streamed;
     }
+#if defined(__AVX2__)
+    if (streamed) _mm_sfence();  // before another thread is told that the work is done
+#endif
   };
   if (grid.programs <= grid.grain) {
     body(&work, 0, grid.programs, 0);
