@@ -68,7 +68,7 @@ const unsigned char kElf[] = "\177ELF and so on";
 const unsigned char kGarbage[] = "no code object";
 
 TEST_F(HipLoader, LaunchesCarryTheirArguments) {
-  const offload::Module module{"norm", kElf, kElf + sizeof kElf};
+  static const offload::Module module{"norm", kElf, kElf + sizeof kElf};  // a module is known by its address
   offload::Kernel kernel{&module, "known_norm"};
   void* const stream = hip_driver.create_stream(0);
   fake<void(size_t)>("fake_expect_parameters")(sizeof(Params));
@@ -108,7 +108,8 @@ std::string error_of(ErrorCode code, Call call) {
   return "no error";
 }
 TEST_F(HipLoader, ErrorsNameTheCallAndWhatWasAsked) {
-  const offload::Module module{"norm", kElf, kElf + sizeof kElf}, damaged{"gemm", kGarbage, kGarbage + sizeof kGarbage};
+  static const offload::Module module{"norm", kElf, kElf + sizeof kElf},
+      damaged{"gemm", kGarbage, kGarbage + sizeof kGarbage};
   offload::Kernel unknown{&module, "absent_kernel"}, broken{&damaged, "known_gemm"}, wide{&module, "known_norm"};
   const Params params{};
   const offload::Launch launch{1, 64, 0, &params, sizeof params};

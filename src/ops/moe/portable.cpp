@@ -226,7 +226,8 @@ void plan_route(const RouteArgs& a, const DeviceInfo& device, Plan<RouteArgs>& p
 }
 
 void run_route(const Plan<RouteArgs>& plan, Stream& stream, const RouteArgs& a, void* workspace) {
-  const RoutePlans parts = RoutePlans::unpacked(plan.config);
+  RoutePlans parts = RoutePlans::unpacked(plan.config);
+  parts.router.device = parts.align.device = parts.dispatch.device = plan.device;
   run_router(parts.router, stream, a.router, nullptr);
   run_align(parts.align, stream, align_part(a), workspace);
   if (a.x.defined()) run_rows(parts.dispatch, stream, dispatch_part(a), nullptr);
