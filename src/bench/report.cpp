@@ -167,7 +167,9 @@ Report read_report(const std::string& path) {
     }
     return report;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::bad_file, path + ": not a result of monotile bench: " + error.what());
+    (void)error;  // the parser's words would say nothing to the reader
+    throw Error(ErrorCode::bad_file,
+                path + ": not a result of `monotile bench ops --json` (or of benchmarks/peers/run.py)");
   }
 }
 

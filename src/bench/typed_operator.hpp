@@ -246,8 +246,8 @@ class TypedOperator : public Operator {
                              size_t memory_budget) const override {
     if (shape.size() != dims.size()) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{}: shape {} has {} numbers; allowed: {} ({})", name, shape_text(shape), shape.size(),
-                              dims.size(), fmt::join(dims, ",")));
+                  fmt::format("--shapes: {}: shape {} has {} numbers; allowed: {} ({})", name, shape_text(shape),
+                              shape.size(), dims.size(), fmt::join(dims, ",")));
     }
     return std::make_unique<TypedCase<Args>>(definition_, stream, timeline, shape, dtype, cache, memory_budget);
   }

@@ -33,6 +33,26 @@ void write_file(const std::string& path, const std::string& text) {
   if (!out.flush()) throw Error(ErrorCode::device_error, path + ": cannot be written");
 }
 
+/// Before minutes of measuring: can this be written at the end?
+void check_writable(const std::string& flag, const std::string& path) {
+  if (path.empty()) return;
+  const bool existed = std::ifstream(path).good();
+  if (!std::ofstream(path, std::ios::app)) throw Error(ErrorCode::not_found, flag + ": " + path + " cannot be written");
+  if (!existed) std::remove(path.c_str());
+}
+
+/// Errors about a flag are wrong usage.
+template <class Call>
+auto with_usage(Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).substr(0, 2) == "--")
+      throw CLI::ValidationError(error.what(), CLI::ExitCodes::ValidationError);
+    throw;
+  }
+}
+
 bool any_slower(const std::vector<bench::Comparison>& comparisons) {
   return std::any_of(comparisons.begin(), comparisons.end(),
                      [](const bench::Comparison& c) { return c.judgement == bench::Judgement::slower; });
@@ -52,7 +72,8 @@ void run_quietly(const std::vector<std::string>& words) {
   int status = 0;
   if (failed != 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
       (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != kRefused))
-    throw Error(ErrorCode::device_error, words.front() + " bench ops: could not be run to its end");
+    throw Error(ErrorCode::device_error,
+                words.front() + " bench ops: could not be run to its end; is it a build of this program?");
 }
 
 bool wide_terminal() {
@@ -103,7 +124,10 @@ int run_ops_command(OpsFlags& flags) {
   if (!flags.quiet && isatty(STDERR_FILENO) != 0) {
     flags.options.progress = [](const std::string& line) { std::fprintf(stderr, "\r\033[K%.100s", line.c_str()); };
   }
-  const bench::Report report = bench::run_ops(flags.options);
+  check_writable("--json", flags.json);
+  check_writable("--html", flags.html);
+  check_writable("--md", flags.markdown);
+  const bench::Report report = with_usage([&] { return bench::run_ops(flags.options); });
   if (flags.options.progress) std::fprintf(stderr, "\r\033[K");
   print(bench::text_table(report, flags.wide || wide_terminal()));
   if (!flags.json.empty()) write_file(flags.json, bench::to_json(report).dump(1) + "\n");

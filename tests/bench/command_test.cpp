@@ -84,8 +84,11 @@ TEST(BenchCommand, ReportWritesPageTableAndClaims) {
 TEST(BenchCommand, WrongUse) {
   EXPECT_EQ(monotile("").exit_code, 2);
   EXPECT_EQ(monotile("model").exit_code, 2);
-  EXPECT_EQ(monotile("ops --op none --device cpu").exit_code, 1);
-  EXPECT_EQ(monotile("ops --op softmax --shapes 1,2,3 --device cpu").exit_code, 1);
+  EXPECT_EQ(monotile("ops --op none --device cpu").exit_code, 2);
+  EXPECT_EQ(monotile("ops --op softmax --shapes 1,2,3 --device cpu").exit_code, 2);
+  EXPECT_EQ(monotile("ops --op softmax --shapes 1,2 --tier best").exit_code, 2);
+  EXPECT_EQ(monotile("ops --op softmax --shapes 1,2 --dtype f64").exit_code, 2);
+  EXPECT_EQ(monotile("ops --op no_such_operator").exit_code, 2);
 }
 
 }  // namespace
