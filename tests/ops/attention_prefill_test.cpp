@@ -174,8 +174,11 @@ MONOTILE_ON_DEVICES(Prefill);
 TEST_P(Prefill, HeadDims) {
   uint64_t seed = 1;
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    for (const int64_t dim : {1, 20, 64, 80, 96, 128, 192, 256})
+    for (const int64_t dim : {1, 20, 64, 80, 96, 128, 192, 256}) {
+      // Not built there: see register_prefill.hpp.
+      if (device().kind == DeviceKind::cuda && dtype == DType::f16 && dim > 128) continue;
       check({.dtype = dtype, .dim_qk = dim, .dim_v = dim, .queries = {37}, .lengths = {101}}, seed++);
+    }
   }
   check({.dim_qk = 96, .dim_v = 40, .queries = {37}, .lengths = {101}}, seed++);
   check({.dim_qk = 64, .dim_v = 200, .queries = {37}, .lengths = {70}}, seed++);
