@@ -229,7 +229,7 @@ def main():
         results = list(pool.map(lambda item: examine(*item), work))
     rows = [row for result in results for row in result]
     for (path, target), result in zip(work, results):
-        if not result and path.stem not in NO_KERNELS:
+        if not result and path.stem not in NO_KERNELS and not path.stem.startswith("prefill"):  # chains have no AMD backend yet
             wrong.append(f"{target}: {path.stem}: no kernel in the code object")
     for row in rows:
         wrong += judge(row)

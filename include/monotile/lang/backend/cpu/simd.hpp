@@ -18,6 +18,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 typedef float float8 __attribute__((vector_size(32)));
 typedef int32_t int8x32 __attribute__((vector_size(32)));
+typedef uint32_t uint8x32 __attribute__((vector_size(32)));
 typedef uint16_t ushort8 __attribute__((vector_size(16)));
 typedef uint8_t uchar8 __attribute__((vector_size(8)));
 
@@ -513,7 +514,8 @@ MT_FN void narrow_small(uint8_t* p, float8 v, int largest) {
   const float8 shifted = size + anchor;
   int8x32 small;
   std::memcpy(&small, &shifted, 32);
-  int8x32 r = (a + ((1 << (kShift - 1)) - 1) + ((a >> kShift) & 1) - ((127 - Bias) << 23)) >> kShift;
+  const uint8x32 w = reinterpret_cast<uint8x32>(a);  // unsigned: a NaN's bits may wrap, before they are thrown away
+  int8x32 r = reinterpret_cast<int8x32>(w - ((127u - Bias) << 23) + ((1u << (kShift - 1)) - 1) + ((w >> kShift) & 1)) >> kShift;
   r = r < largest ? r : int8x32{} + largest;
   r = a < ((128 - Bias) << 23) ? small - kAnchor : r;
   r = (a > 0x7f800000) ? int8x32{} + 0x7f : r | sign;
@@ -642,11 +644,11 @@ MT_FN void store32(int8_t* p, const float8* v) {
 }
 #else
 MT_FN void store8(bfloat16_t* p, float8 v) {
-  int8x32 u;
+  uint8x32 u;  // unsigned: the sum of a NaN's bits may wrap, before it is thrown away
   std::memcpy(&u, &v, 32);
-  const int8x32 odd = (u >> 16) & 1;
-  int8x32 r = ((u + 0x7fff + odd) >> 16) & 0xffff;
-  const int8x32 quiet = ((u >> 16) | 0x40) & 0xffff;
+  const uint8x32 odd = (u >> 16) & 1;
+  uint8x32 r = (u + 0x7fff + odd) >> 16;
+  const uint8x32 quiet = (u >> 16) | 0x40;
   r = v != v ? quiet : r;
   const ushort8 s = __builtin_convertvector(r, ushort8);
   std::memcpy(p, &s, 16);
