@@ -33,7 +33,9 @@ __global__ void spin(long long cycles) {
   }
 }
 __global__ void copy_kernel(uint4* __restrict__ to, const uint4* __restrict__ from, size_t n) {
-  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n; i += static_cast<size_t>(gridDim.x) * blockDim.x) __stcs(to + i, __ldcs(from + i));
+  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
+       i += static_cast<size_t>(gridDim.x) * blockDim.x)
+    __stcs(to + i, __ldcs(from + i));
 }
 using NormParams = kernels::RmsNormParams<half_t, half_t>;
 __global__ void empty(const __grid_constant__ NormParams) {}  // same parameters, same launch attributes
@@ -93,17 +95,24 @@ int main(int argc, char** argv) {
     Buffer a(device, bytes), b(device, bytes);
     check(cudaMemset(a.data(), 0x5a, bytes), "memset");
     for (int i = 0; i < 12; ++i) {
-      const double t = timer.once(s, [&] { check(cudaMemcpyAsync(b.data(), a.data(), bytes, cudaMemcpyDeviceToDevice, s), "memcpy"); });
-      const double u = timer.once(s, [&] { copy_kernel<<<132 * 16, 512, 0, s>>>(b.as<uint4>(), a.as<uint4>(), bytes / 16); });
-      if (i >= 2) memcpy_best = std::max(memcpy_best, 2.0 * bytes / t * 1e-3), kernel_best = std::max(kernel_best, 2.0 * bytes / u * 1e-3);
+      const double t = timer.once(
+          s, [&] { check(cudaMemcpyAsync(b.data(), a.data(), bytes, cudaMemcpyDeviceToDevice, s), "memcpy"); });
+      const double u =
+          timer.once(s, [&] { copy_kernel<<<132 * 16, 512, 0, s>>>(b.as<uint4>(), a.as<uint4>(), bytes / 16); });
+      if (i >= 2)
+        memcpy_best = std::max(memcpy_best, 2.0 * bytes / t * 1e-3),
+        kernel_best = std::max(kernel_best, 2.0 * bytes / u * 1e-3);
     }
   }
   const double copy = std::max(memcpy_best, kernel_best);
-  std::printf("{\"what\": \"add_rms_norm proof\", \"device\": \"%s\", \"path\": \"%s\", \"driver\": \"%s\",\n", info.name.c_str(), info.path.c_str(), info.driver.c_str());
-  std::printf(" \"copy_gbs\": {\"memcpy_2GiB\": %.0f, \"own_kernel\": %.0f},\n \"rows\": [\n", memcpy_best, kernel_best);
+  std::printf("{\"what\": \"add_rms_norm proof\", \"device\": \"%s\", \"path\": \"%s\", \"driver\": \"%s\",\n",
+              info.name.c_str(), info.path.c_str(), info.driver.c_str());
+  std::printf(" \"copy_gbs\": {\"memcpy_2GiB\": %.0f, \"own_kernel\": %.0f},\n \"rows\": [\n", memcpy_best,
+              kernel_best);
 
   bool first = true;
-  for (const auto& [rows, cols] : std::vector<std::pair<int64_t, int64_t>>{{16384, 4096}, {4096, 8192}, {65536, 2048}, {64, 4096}, {1, 4096}}) {
+  for (const auto& [rows, cols] :
+       std::vector<std::pair<int64_t, int64_t>>{{16384, 4096}, {4096, 8192}, {65536, 2048}, {64, 4096}, {1, 4096}}) {
     const size_t one = static_cast<size_t>(rows * cols) * 2;
     const int sets = static_cast<int>(std::clamp<size_t>((size_t{256} << 20) / one, 2, 64));
     std::vector<Tensor> x, r, y;
@@ -120,7 +129,9 @@ int main(int argc, char** argv) {
       copy_to_device(stream, x.back().view().data, host.data(), one);
       copy_to_device(stream, r.back().view().data, host.data(), one);
     }
-    const auto args = [&](int i) { return ops::RmsNormArgs{.y = y[i], .residual = r[i], .x = x[i], .gamma = gamma, .beta = {}}; };
+    const auto args = [&](int i) {
+      return ops::RmsNormArgs{.y = y[i], .residual = r[i], .x = x[i], .gamma = gamma, .beta = {}};
+    };
     const auto plan = monotile::plan(device, args(0), TierPolicy{Tier::portable, false});
     std::vector<double> times;
     for (int i = 0; i < 120; ++i) {
@@ -134,7 +145,8 @@ int main(int argc, char** argv) {
         if (lanes > 1024) continue;
         const uint32_t layout = base + ops::kExact;
         auto other = plan;
-        other.kernel = reinterpret_cast<const void*>(find_kernel("add_rms_norm", target_of(info), ops::norm::variant(ops::norm::f16_f16, layout)));
+        other.kernel = reinterpret_cast<const void*>(
+            find_kernel("add_rms_norm", target_of(info), ops::norm::variant(ops::norm::f16_f16, layout)));
         other.config[0] = layout;
         other.config[1] = lanes;
         std::vector<double> tried;
@@ -148,13 +160,17 @@ int main(int argc, char** argv) {
           std::fprintf(stderr, "sweep %ldx%ld layout %u lanes %ld: %s\n", rows, cols, layout, lanes, e.what());
           continue;
         }
-        std::fprintf(stderr, "sweep %ldx%ld layout %u lanes %ld: %.2f us, %.3f of copy\n", rows, cols, layout, lanes, spread(tried).median, 4.0 * one / spread(tried).median * 1e-3 / copy);
+        std::fprintf(stderr, "sweep %ldx%ld layout %u lanes %ld: %.2f us, %.3f of copy\n", rows, cols, layout, lanes,
+                     spread(tried).median, 4.0 * one / spread(tried).median * 1e-3 / copy);
       }
     }
     const Spread t = spread(times);
     const double gbs = 4.0 * one / t.median * 1e-3;
-    std::printf("%s  {\"op\": \"add_rms_norm\", \"dtype\": \"f16\", \"rows\": %ld, \"cols\": %ld, \"median_us\": %.2f, \"p10\": %.2f, \"p90\": %.2f, \"gbs\": %.0f, \"of_copy\": %.3f, \"sets\": %d, \"tile\": [%ld, %ld, %ld]}",
-                first ? "" : ",\n", rows, cols, t.median, t.p10, t.p90, gbs, gbs / copy, sets, plan.config[0], plan.config[1], plan.config[2]);
+    std::printf(
+        "%s  {\"op\": \"add_rms_norm\", \"dtype\": \"f16\", \"rows\": %ld, \"cols\": %ld, \"median_us\": %.2f, "
+        "\"p10\": %.2f, \"p90\": %.2f, \"gbs\": %.0f, \"of_copy\": %.3f, \"sets\": %d, \"tile\": [%ld, %ld, %ld]}",
+        first ? "" : ",\n", rows, cols, t.median, t.p10, t.p90, gbs, gbs / copy, sets, plan.config[0], plan.config[1],
+        plan.config[2]);
     first = false;
     if (rows == 1) {
       const auto a = args(0);
@@ -175,7 +191,8 @@ int main(int argc, char** argv) {
       // Interleaved, so that the drift of a virtual machine meets all three alike.
       std::vector<double> run_cost, empty_cost, difference, whole;
       for (int b = 0; b < 210; ++b) {
-        const double r = host_cost(s, [&] { plan.run(stream, a); }), e = host_cost(s, launch_empty), w = host_cost(s, [&] { run(context, a); });
+        const double r = host_cost(s, [&] { plan.run(stream, a); }), e = host_cost(s, launch_empty),
+                     w = host_cost(s, [&] { run(context, a); });
         if (b < 10) continue;
         run_cost.push_back(r);
         empty_cost.push_back(e);
@@ -183,8 +200,11 @@ int main(int argc, char** argv) {
         whole.push_back(w);
       }
       const Spread d = spread(difference);
-      std::printf("],\n \"host_us\": {\"run\": %.3f, \"empty_kernel_same_params\": %.3f, \"difference\": {\"median\": %.3f, \"p10\": %.3f, \"p90\": %.3f}, \"plan_and_run\": %.3f, \"param_bytes\": %zu}}\n",
-                  spread(run_cost).median, spread(empty_cost).median, d.median, d.p10, d.p90, spread(whole).median, sizeof(NormParams));
+      std::printf(
+          "],\n \"host_us\": {\"run\": %.3f, \"empty_kernel_same_params\": %.3f, \"difference\": {\"median\": %.3f, "
+          "\"p10\": %.3f, \"p90\": %.3f}, \"plan_and_run\": %.3f, \"param_bytes\": %zu}}\n",
+          spread(run_cost).median, spread(empty_cost).median, d.median, d.p10, d.p90, spread(whole).median,
+          sizeof(NormParams));
     }
   }
 }

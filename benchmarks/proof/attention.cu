@@ -24,35 +24,18 @@
 #include "monotile/ops/attention.hpp"
 #include "ops/attention/attention.hpp"
 
+#include "common.cuh"
+
 namespace {
 
 using namespace monotile;  // NOLINT
 using ops::AttentionArgs;
+using proof::check;
+using proof::mix;
+using proof::spin;
 
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-/// Keeps the stream busy while the host queues the next launch: host time stays out of the figures.
-__global__ void spin(long long ns) {
-  long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - start < ns);
-}
-__device__ uint32_t mix(uint64_t x) {
-  x ^= x >> 33, x *= 0xff51afd7ed558ccdull, x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53ull, x ^= x >> 33;
-  return static_cast<uint32_t>(x);
-}
 __global__ void fill_normal(__nv_bfloat16* p, size_t n, uint64_t seed) {
-  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
-       i += static_cast<size_t>(gridDim.x) * blockDim.x) {
-    const uint64_t at = seed * 0x9e3779b97f4a7c15ull + 2 * i;
-    const float u = (mix(at) + 1.0f) * 0x1p-32f, v = mix(at + 1) * 0x1p-32f;
-    p[i] = __float2bfloat16(sqrtf(-2.0f * logf(fmaxf(u, 1e-12f))) * cospif(2.0f * v));
-  }
+  proof::each_normal(n, seed, [&](size_t i, float x) { p[i] = __float2bfloat16(x); });
 }
 
 struct Shape {

@@ -35,47 +35,30 @@
 #include "ops/gemm/tile_configs.hpp"
 #include "runtime/kernels.hpp"
 
+#include "common.cuh"
+
 namespace {
 
 using namespace monotile;  // NOLINT
+using proof::check;
+using proof::mix;
+using proof::spin;
 
 /// Everything runs here.
 cudaStream_t queue = nullptr;
 
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-
 // --- on the device ---------------------------------------------------------------------------------------------------
-/// Keeps the stream busy while the host queues the next launch: host time stays out of the figures.
-__global__ void spin(long long ns) {
-  long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - start < ns);
-}
-__device__ uint32_t mix(uint64_t x) {
-  x ^= x >> 33, x *= 0xff51afd7ed558ccdull, x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53ull, x ^= x >> 33;
-  return static_cast<uint32_t>(x);
-}
 __device__ float element(const void* p, DType d, int64_t i) {
   if (d == DType::f32) return static_cast<const float*>(p)[i];
   if (d == DType::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
   return __half2float(static_cast<const __half*>(p)[i]);
 }
 __global__ void fill_normal(void* p, DType d, size_t n, uint64_t seed) {
-  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
-       i += static_cast<size_t>(gridDim.x) * blockDim.x) {
-    const uint64_t at = seed * 0x9e3779b97f4a7c15ull + 2 * i;
-    const float u = (mix(at) + 1.0f) * 0x1p-32f, v = mix(at + 1) * 0x1p-32f;
-    const float x = sqrtf(-2.0f * logf(fmaxf(u, 1e-12f))) * cospif(2.0f * v);
+  proof::each_normal(n, seed, [&](size_t i, float x) {
     if (d == DType::f32) static_cast<float*>(p)[i] = x;
     if (d == DType::bf16) static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(x);
     if (d == DType::f16) static_cast<__half*>(p)[i] = __float2half(x);
-  }
+  });
 }
 struct Matrix {
   void* data;
@@ -173,8 +156,9 @@ std::vector<std::array<int, 4>> shapes_of(std::integer_sequence<uint32_t, C...>)
            ops::tiles::config_at<C>::kind == lang::schedule::split}...};
 }
 const std::vector<std::array<int, 4>> kTiles = shapes_of(std::make_integer_sequence<uint32_t, ops::tiles::kConfigs>());
-const char* const kNames[] = {"plain", "ring",    "wide",  "broad", "square",      "narrow",
-                              "split", "fewring", "few16", "few64", "fewsplit16-", "fewsplit64-"};
+const char* const kNames[] = {"plain",  "plain16",     "plain8",      "ring",     "wide",    "broad",
+                              "square", "narrow",      "split",       "staged",   "fewring", "few16",
+                              "few64",  "fewsplit16-", "fewsplit64-", "fewstaged"};
 static_assert(std::size(kNames) == ops::tiles::kConfigs);
 
 struct Candidate {

@@ -142,7 +142,7 @@ class Engine {
   void step(std::span<const Work> work);
 
   const Model& model() const;
-  const EngineOptions& options() const;  ///< with all defaults filled in
+  const EngineOptions& options() const;  ///< with all defaults filled in but that of `cast`, which each product has its own of
   int64_t free_pages() const;            ///< of all layer groups together
   int64_t total_pages() const;
   uint64_t cache_bytes() const;

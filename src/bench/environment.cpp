@@ -1,5 +1,6 @@
 // What a reader must know to judge or repeat a run.
 
+#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -59,6 +60,13 @@ nlohmann::ordered_json environment_json(const DeviceInfo& device) {
           {"load_average", load[0]},
           {"seed", 42},
           {"sensors", sensors_json(read_sensors(device))}};
+}
+
+std::string busy_line(const nlohmann::ordered_json& environment) {
+  const double load = environment.value("load_average", 0.0);
+  const int threads = environment.value("cpu_threads", cpu_threads());
+  if (load <= 0.5 * threads) return {};
+  return fmt::format("the machine was busy (load {:.1f} on {} threads): these times say little", load, threads);
 }
 
 }  // namespace monotile::bench

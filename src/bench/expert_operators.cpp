@@ -95,14 +95,9 @@ Definition<ops::RouteArgs> route_definition() {
           }};
 }
 
-/// Places of (token, rank) pairs: a permutation that scatters neighbours.
+/// Places of (token, rank) pairs.
 TensorView scattered_places(Data& d, int64_t tokens, int64_t top_k) {
-  constexpr int64_t kStep = 7919;
-  const int64_t pairs = tokens * top_k;
-  std::vector<int64_t> places(static_cast<size_t>(pairs));
-  for (int64_t i = 0; i < pairs; ++i)
-    places[static_cast<size_t>(i)] = pairs % kStep == 0 ? pairs - 1 - i : i * kStep % pairs;
-  return d.table(places).reshape({tokens, top_k});
+  return d.table(scattered(tokens * top_k)).reshape({tokens, top_k});
 }
 
 Definition<ops::DispatchArgs> dispatch_definition() {

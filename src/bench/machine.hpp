@@ -67,5 +67,7 @@ Sensors read_sensors(const DeviceInfo& device);
 
 /// Everything that a reader must know to judge or repeat a run.
 nlohmann::ordered_json environment_json(const DeviceInfo& device);
+/// A sentence if others kept the CPUs busy when `environment` was taken; empty if not.
+std::string busy_line(const nlohmann::ordered_json& environment);
 
 }  // namespace monotile::bench

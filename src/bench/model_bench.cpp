@@ -236,10 +236,8 @@ std::string text_table(const ModelResult& r, const ModelBenchOptions& options) {
   const auto rate = [](int64_t tokens, double us) { return us > 0 ? static_cast<double>(tokens) * 1e6 / us : 0.0; };
   const double decode = r.itl_p50 > 0 ? 1e6 / r.itl_p50 : 0;
   std::string text = fmt::format("{}, {}\n\n", r.name, r.environment.value("device_name", std::string("?")));
-  if (const double load = r.environment.value("load_average", 0.0);
-      options.device.kind == DeviceKind::cpu && load > 0.5 * cpu_threads() + 1)
-    text +=
-        fmt::format("the machine was busy (load {:.1f} on {} threads): these times say little\n", load, cpu_threads());
+  if (const std::string line = busy_line(r.environment); options.device.host_memory() && !line.empty())
+    text += line + "\n";
   const double spread_prompt =
       r.prompt_us.median > 0 ? (r.prompt_us.p90 - r.prompt_us.p10) / 2 / r.prompt_us.median : 0;
   text += fmt::format("| {:<22} | {:>9} | {:>8} | {:<8} | {:>6} | {:>16} |\n", "model", "size", "params", "backend",

@@ -18,6 +18,9 @@ void add(OperatorList& list, Definition<Args> definition) {
 
 inline std::vector<DType> float_dtypes() { return {DType::f16, DType::bf16, DType::f32}; }
 
+/// The numbers below `count`, in an order in which neighbours lie far apart: places in a cache that has been in use.
+std::vector<int64_t> scattered(int64_t count);
+
 void add_row_operators(OperatorList& list);       ///< quantisation, fused norms, heads, copies
 void add_expert_operators(OperatorList& list);    ///< routing and the way of rows to experts and back
 void add_sampling_operators(OperatorList& list);  ///< from logits to tokens

@@ -2,14 +2,10 @@
 
 #include "bench/operator_families.hpp"
 #include "monotile/ops/attention.hpp"
-#include "monotile/ops/kv_cache.hpp"
 #include "ops/activation/activation.hpp"
 #include "ops/attention/attention.hpp"
-#include "ops/embedding/embedding.hpp"
 #include "ops/gemm/gemm.hpp"
-#include "ops/kv_cache/kv_cache.hpp"
 #include "ops/norm/norm.hpp"
-#include "ops/rope/rope.hpp"
 #include "ops/softmax/softmax.hpp"
 
 namespace monotile::bench {
@@ -48,42 +44,6 @@ Definition<RmsNormArgs> norm_definition(const char* name) {
           [](const RmsNormArgs& a) {
             return kResidual ? std::vector{a.y, a.residual} : std::vector{a.y};
           }};
-}
-
-/// q and k of `tokens` tokens at consecutive positions, in place as the engine does it.
-Definition<ops::RopeArgs> rope_definition() {
-  return {"rope",
-          {"tokens", "heads", "kv_heads", "head_dim"},
-          float_dtypes(),
-          [](Data& d, const Dims& s, DType t) {
-            constexpr int64_t kPositions = 2048;
-            ops::RopeArgs a;
-            a.q = a.q_out = d.in_place(t, {s[0], s[1], s[3]});
-            a.k = a.k_out = d.in_place(t, {s[0], s[2], s[3]});
-            const double moved = d.read_bytes() + d.written_bytes();
-            std::vector<int64_t> positions(static_cast<size_t>(s[0]));
-            for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i) % kPositions;
-            a.positions = d.table(positions);
-            const int64_t pairs = s[3] / 2;
-            std::vector<float> cos(static_cast<size_t>(kPositions * pairs)), sin(cos.size());
-            ops::build_rope_table(cos.data(), sin.data(), kPositions, static_cast<int>(s[3]), 10000.0);
-            a.cos = d.values(cos, {kPositions, pairs});
-            a.sin = d.values(sin, {kPositions, pairs});
-            const double table =
-                8.0 * static_cast<double>(std::min(s[0], kPositions) * pairs) + 4.0 * static_cast<double>(s[0]);
-            d.traffic(moved / 2 + table, moved / 2);
-            return a;
-          },
-          [](const Dims& s) { return 3.0 * static_cast<double>(s[0] * (s[1] + s[2]) * s[3]); },
-          ops::rope_reference_run,
-          [](const ops::RopeArgs& a) { return a.q.dim(0); },
-          [](ops::RopeArgs& a, int64_t token) {
-            cut_rows({&a.q, &a.q_out, &a.k, &a.k_out, &a.positions}, token);
-          },
-          [](const ops::RopeArgs& a) {
-            return std::vector{a.q_out, a.k_out};
-          },
-          1.0};
 }
 
 Definition<ops::GatedActivationArgs> silu_definition() {
@@ -163,11 +123,9 @@ AttentionArgs attention_args(Data& d, DType t, int64_t batch, int64_t queries, i
   a.key_cache = d.input(t, {batch * pages, kv_heads, kPage, dim});
   a.value_cache = d.input(t, {batch * pages, kv_heads, kPage, dim});
   a.out = d.output(t, {tokens, heads, dim});
-  std::vector<int64_t> table(static_cast<size_t>(batch * pages)), starts(static_cast<size_t>(batch + 1)),
-      lengths(static_cast<size_t>(batch), keys);
-  // Pages of a sequence lie scattered, as in a cache that has been in use: a step that is prime to their number.
-  const int64_t all = batch * pages;
-  for (int64_t i = 0; i < all; ++i) table[static_cast<size_t>(i)] = all % 7919 == 0 ? i : i * 7919 % all;
+  // Pages of a sequence lie scattered, as in a cache that has been in use.
+  const std::vector<int64_t> table = scattered(batch * pages);
+  std::vector<int64_t> starts(static_cast<size_t>(batch + 1)), lengths(static_cast<size_t>(batch), keys);
   for (int64_t s = 0; s <= batch; ++s) starts[static_cast<size_t>(s)] = s * queries;
   a.block_table = d.table(table).reshape({batch, pages});
   a.q_start = d.table(starts);
@@ -230,64 +188,6 @@ Definition<AttentionArgs> decode_definition() {
           [](const AttentionArgs& a) { return std::vector{a.out}; }};
 }
 
-Definition<ops::KvAppendArgs> kv_append_definition() {
-  return {"kv_append",
-          {"tokens", "kv_heads", "head_dim"},
-          float_dtypes(),
-          [](Data& d, const Dims& s, DType t) {
-            constexpr int64_t kPage = 16;
-            const int64_t pages = (s[0] + kPage - 1) / kPage + 1;
-            ops::KvAppendArgs a;
-            a.k = d.input(t, {s[0], s[1], s[2]});
-            a.v = d.input(t, {s[0], s[1], s[2]});
-            const double moved = d.read_bytes();
-            a.key_cache = d.in_place(t, {pages, s[1], kPage, s[2]});
-            a.value_cache = d.in_place(t, {pages, s[1], kPage, s[2]});
-            std::vector<int64_t> slots(static_cast<size_t>(s[0]));
-            for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(slots.size() - 1 - i);
-            a.slots = d.table(slots);
-            d.traffic(moved + 4.0 * static_cast<double>(s[0]), moved);
-            return a;
-          },
-          [](const Dims&) { return 0.0; },
-          ops::kv_append_reference_run,
-          [](const ops::KvAppendArgs& a) { return a.k.dim(0); },
-          [](ops::KvAppendArgs& a, int64_t token) {
-            cut_rows({&a.k, &a.v, &a.slots}, token);
-          },
-          [](const ops::KvAppendArgs& a) {
-            const int64_t slot = a.slots.as<int32_t>()[0], page = slot / a.key_cache.dim(2),
-                          at = slot % a.key_cache.dim(2);
-            return std::vector{a.key_cache.slice(0, page, page + 1).slice(2, at, at + 1),
-                               a.value_cache.slice(0, page, page + 1).slice(2, at, at + 1)};
-          }};
-}
-
-Definition<ops::EmbeddingArgs> embedding_definition() {
-  return {"embedding",
-          {"tokens", "vocabulary", "cols"},
-          float_dtypes(),
-          [](Data& d, const Dims& s, DType t) {
-            ops::EmbeddingArgs a;
-            a.table = d.input(t, {s[1], s[2]});
-            a.y = d.output(t, {s[0], s[2]});
-            std::vector<int64_t> ids(static_cast<size_t>(s[0]));
-            ops::RandomData random(11);
-            for (int64_t& id : ids) id = random.integer(0, s[1] - 1);
-            a.ids = d.table(ids);
-            const double rows = static_cast<double>(storage_bytes(t, s[0] * s[2]));
-            d.traffic(rows + 4.0 * static_cast<double>(s[0]), rows);
-            return a;
-          },
-          [](const Dims&) { return 0.0; },
-          ops::embedding_reference_run,
-          rows_of_y<ops::EmbeddingArgs>,
-          [](ops::EmbeddingArgs& a, int64_t row) {
-            cut_rows({&a.y, &a.ids}, row);
-          },
-          [](const ops::EmbeddingArgs& a) { return std::vector{a.y}; }};
-}
-
 }  // namespace
 
 const std::vector<std::unique_ptr<Operator>>& bench_operators() {
@@ -295,7 +195,6 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     OperatorList list;
     add(list, norm_definition<false>("rms_norm"));
     add(list, norm_definition<true>("add_rms_norm"));
-    add(list, rope_definition());
     add(list, silu_definition());
     add(list, softmax_definition());
     add(list, gemm_definition<DType::none>("gemm", {DType::bf16, DType::f16, DType::f32}));
@@ -309,14 +208,20 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, prefill_definition<true>("attention_causal"));
     add(list, prefill_definition<false>("attention_full"));
     add(list, decode_definition());
-    add(list, kv_append_definition());
-    add(list, embedding_definition());
     add_row_operators(list);
     add_expert_operators(list);
     add_sampling_operators(list);
     return list;
   }();
   return operators;
+}
+
+std::vector<int64_t> scattered(int64_t count) {
+  constexpr int64_t kStep = 7919;  // prime to the count, or there is no such walk
+  std::vector<int64_t> places(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    places[static_cast<size_t>(i)] = count % kStep == 0 ? count - 1 - i : i * kStep % count;
+  return places;
 }
 
 std::string shape_text(const Dims& dims) { return fmt::format("{}", fmt::join(dims, "x")); }

@@ -166,8 +166,7 @@ Report read_report(const std::string& path) {
       place(report.rows.back(), report.ceilings);
     }
     return report;
-  } catch (const nlohmann::json::exception& error) {
-    (void)error;  // the parser's words would say nothing to the reader
+  } catch (const nlohmann::json::exception&) {  // its own words would say nothing to the reader
     throw Error(ErrorCode::bad_file,
                 path + ": not a result of `monotile bench ops --json` (or of benchmarks/peers/run.py)");
   }

@@ -161,6 +161,47 @@ Definition<ops::BiasActivationArgs> bias_activation_definition() {
           [](const ops::BiasActivationArgs& a) { return std::vector{a.y}; }};
 }
 
+/// Positions that start over every 2,048 tokens, and a table for them. Returns the bytes of both that a call must read.
+template <class Args>
+double add_positions(Data& d, Args& a, int64_t tokens, int64_t head_dim) {
+  constexpr int64_t kPositions = 2048;
+  const int64_t pairs = head_dim / 2;
+  std::vector<int64_t> positions(static_cast<size_t>(tokens));
+  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i) % kPositions;
+  a.positions = d.table(positions);
+  std::vector<float> cos(static_cast<size_t>(kPositions * pairs)), sin(cos.size());
+  ops::build_rope_table(cos.data(), sin.data(), kPositions, static_cast<int>(head_dim), 10000.0);
+  a.cos = d.values(cos, {kPositions, pairs});
+  a.sin = d.values(sin, {kPositions, pairs});
+  return 8.0 * static_cast<double>(std::min(tokens, kPositions) * pairs) + 4.0 * static_cast<double>(tokens);
+}
+
+/// q and k of `tokens` tokens at consecutive positions, in place as the engine does it.
+Definition<ops::RopeArgs> rope_definition() {
+  return {"rope",
+          {"tokens", "heads", "kv_heads", "head_dim"},
+          float_dtypes(),
+          [](Data& d, const Dims& s, DType t) {
+            ops::RopeArgs a;
+            a.q = a.q_out = d.in_place(t, {s[0], s[1], s[3]});
+            a.k = a.k_out = d.in_place(t, {s[0], s[2], s[3]});
+            const double moved = d.read_bytes() + d.written_bytes();
+            const double table = add_positions(d, a, s[0], s[3]);
+            d.traffic(moved / 2 + table, moved / 2);
+            return a;
+          },
+          [](const Dims& s) { return 3.0 * static_cast<double>(s[0] * (s[1] + s[2]) * s[3]); },
+          ops::rope_reference_run,
+          [](const ops::RopeArgs& a) { return a.q.dim(0); },
+          [](ops::RopeArgs& a, int64_t token) {
+            cut_rows({&a.q, &a.q_out, &a.k, &a.k_out, &a.positions}, token);
+          },
+          [](const ops::RopeArgs& a) {
+            return std::vector{a.q_out, a.k_out};
+          },
+          1.0};
+}
+
 constexpr int64_t kPage = 16;
 
 /// The row of slot `slots[0]` in both caches.
@@ -171,22 +212,12 @@ std::vector<TensorView> rows_of_slot(const TensorView& key_cache, const TensorVi
           value_cache.slice(0, page, page + 1).slice(2, at, at + 1)};
 }
 
-/// Slots of `tokens` tokens, scattered over as many.
-std::vector<int64_t> scattered(int64_t tokens) {
-  constexpr int64_t kStep = 7919;
-  std::vector<int64_t> slots(static_cast<size_t>(tokens));
-  for (int64_t i = 0; i < tokens; ++i)
-    slots[static_cast<size_t>(i)] = tokens % kStep == 0 ? tokens - 1 - i : i * kStep % tokens;
-  return slots;
-}
-
 Definition<ops::NormRopeAppendArgs> norm_rope_append_definition() {
   return {"norm_rope_append",
           {"tokens", "heads", "kv_heads", "head_dim"},
           float_dtypes(),
           [](Data& d, const Dims& s, DType t) {
-            constexpr int64_t kPositions = 2048;
-            const int64_t pages = (s[0] + kPage - 1) / kPage + 1, pairs = s[3] / 2;
+            const int64_t pages = (s[0] + kPage - 1) / kPage + 1;
             ops::NormRopeAppendArgs a;
             a.q = a.q_out = d.in_place(t, {s[0], s[1], s[3]});
             a.k = d.input(t, {s[0], s[2], s[3]});
@@ -194,19 +225,11 @@ Definition<ops::NormRopeAppendArgs> norm_rope_append_definition() {
             const double moved = d.read_bytes();
             a.q_gamma = d.input(t, {s[3]}, 0.5, 1.5);
             a.k_gamma = d.input(t, {s[3]}, 0.5, 1.5);
-            std::vector<int64_t> positions(static_cast<size_t>(s[0]));
-            for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i) % kPositions;
-            a.positions = d.table(positions);
-            std::vector<float> cos(static_cast<size_t>(kPositions * pairs)), sin(cos.size());
-            ops::build_rope_table(cos.data(), sin.data(), kPositions, static_cast<int>(s[3]), 10000.0);
-            a.cos = d.values(cos, {kPositions, pairs});
-            a.sin = d.values(sin, {kPositions, pairs});
+            const double table = add_positions(d, a, s[0], s[3]);
             a.key_cache = d.in_place(t, {pages, s[2], kPage, s[3]});
             a.value_cache = d.in_place(t, {pages, s[2], kPage, s[3]});
             a.slots = d.table(scattered(s[0]));
-            const double table =
-                8.0 * static_cast<double>(std::min(s[0], kPositions) * pairs) + 8.0 * static_cast<double>(s[0]);
-            d.traffic(moved + table, moved);
+            d.traffic(moved + table + 4.0 * static_cast<double>(s[0]), moved);
             return a;
           },
           [](const Dims& s) { return 7.0 * static_cast<double>(s[0] * (s[1] + s[2]) * s[3]); },
@@ -222,6 +245,33 @@ Definition<ops::NormRopeAppendArgs> norm_rope_append_definition() {
           },
           // A 16-bit rounding between norm and rotation can go either way, and each rotated number takes two of them.
           2.0};
+}
+
+Definition<ops::KvAppendArgs> kv_append_definition() {
+  return {"kv_append",
+          {"tokens", "kv_heads", "head_dim"},
+          float_dtypes(),
+          [](Data& d, const Dims& s, DType t) {
+            const int64_t pages = (s[0] + kPage - 1) / kPage + 1;
+            ops::KvAppendArgs a;
+            a.k = d.input(t, {s[0], s[1], s[2]});
+            a.v = d.input(t, {s[0], s[1], s[2]});
+            const double moved = d.read_bytes();
+            a.key_cache = d.in_place(t, {pages, s[1], kPage, s[2]});
+            a.value_cache = d.in_place(t, {pages, s[1], kPage, s[2]});
+            std::vector<int64_t> slots(static_cast<size_t>(s[0]));
+            for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(slots.size() - 1 - i);
+            a.slots = d.table(slots);
+            d.traffic(moved + 4.0 * static_cast<double>(s[0]), moved);
+            return a;
+          },
+          [](const Dims&) { return 0.0; },
+          ops::kv_append_reference_run,
+          [](const ops::KvAppendArgs& a) { return a.k.dim(0); },
+          [](ops::KvAppendArgs& a, int64_t token) {
+            cut_rows({&a.k, &a.v, &a.slots}, token);
+          },
+          [](const ops::KvAppendArgs& a) { return rows_of_slot(a.key_cache, a.value_cache, a.slots); }};
 }
 
 Definition<ops::KvGatherArgs> kv_gather_definition() {
@@ -283,6 +333,31 @@ Definition<ops::CopyBlocksArgs> copy_blocks_definition() {
           }};
 }
 
+Definition<ops::EmbeddingArgs> embedding_definition() {
+  return {"embedding",
+          {"tokens", "vocabulary", "cols"},
+          float_dtypes(),
+          [](Data& d, const Dims& s, DType t) {
+            ops::EmbeddingArgs a;
+            a.table = d.input(t, {s[1], s[2]});
+            a.y = d.output(t, {s[0], s[2]});
+            std::vector<int64_t> ids(static_cast<size_t>(s[0]));
+            ops::RandomData random(11);
+            for (int64_t& id : ids) id = random.integer(0, s[1] - 1);
+            a.ids = d.table(ids);
+            const double rows = static_cast<double>(storage_bytes(t, s[0] * s[2]));
+            d.traffic(rows + 4.0 * static_cast<double>(s[0]), rows);
+            return a;
+          },
+          [](const Dims&) { return 0.0; },
+          ops::embedding_reference_run,
+          [](const ops::EmbeddingArgs& a) { return a.y.dim(0); },
+          [](ops::EmbeddingArgs& a, int64_t row) {
+            cut_rows({&a.y, &a.ids}, row);
+          },
+          [](const ops::EmbeddingArgs& a) { return std::vector{a.y}; }};
+}
+
 Definition<ops::GatherRowsArgs> gather_rows_definition() {
   return {"gather_rows",
           {"tokens", "cols"},
@@ -306,6 +381,7 @@ Definition<ops::GatherRowsArgs> gather_rows_definition() {
 }  // namespace
 
 void add_row_operators(OperatorList& list) {
+  add(list, rope_definition());
   add(list, quantise_definition<DType::f8_e4m3, 0>("quantise_fp8"));
   add(list, quantise_definition<DType::f8_e4m3, 128>("quantise_fp8_groups"));
   add(list, quantise_definition<DType::i8, 0>("quantise_int8"));
@@ -316,8 +392,10 @@ void add_row_operators(OperatorList& list) {
   add(list, layer_norm_definition());
   add(list, bias_activation_definition());
   add(list, norm_rope_append_definition());
+  add(list, kv_append_definition());
   add(list, kv_gather_definition());
   add(list, copy_blocks_definition());
+  add(list, embedding_definition());
   add(list, gather_rows_definition());
 }
 

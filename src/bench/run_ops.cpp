@@ -35,11 +35,8 @@ class Run {
     report_.environment = environment_json(info_);
     report_.environment["cache"] = options_.cache == Cache::cold ? "cold" : "hot";
     report_.environment["regime"] = options_.gaps ? "with gaps" : "sustained";
-    const double load = report_.environment.value("load_average", 0.0);
-    if (host() && load > 0.5 * cpu_threads()) {
-      report_.notes.push_back(
-          fmt::format("the machine was busy (load {:.1f} on {} threads): these times say little", load, cpu_threads()));
-    }
+    if (std::string line = busy_line(report_.environment); host() && !line.empty())
+      report_.notes.push_back(std::move(line));
     std::vector<std::string> names;
     for (const auto& op : bench_operators()) {
       const auto matches = [&](const std::string& pattern) {
@@ -79,12 +76,12 @@ class Run {
  private:
   /// Tiers and types that nothing answers to are mistakes of typing.
   void check_words(const std::vector<std::string>& names) const {
-    const std::vector<std::string> tiers = {"portable", "portable_sm80", "tuned", "vendor", "native",
-                                            "naive",    "reference",     "peer",  "c_abi"};
+    const std::vector<std::string> tiers = {"portable", "portable_sm80", "tuned",    "vendor",
+                                            "native",   "naive",         "reference"};
     for (const std::string& column : options_.columns) {
       if (std::find(tiers.begin(), tiers.end(), column) == tiers.end())
-        throw Error(ErrorCode::invalid_argument, fmt::format("--tier: \"{}\"; allowed: all, {}", column,
-                                                             fmt::join(tiers.begin(), tiers.end() - 2, ", ")));
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("--tier: \"{}\"; allowed: all, {}", column, fmt::join(tiers, ", ")));
     }
     if (options_.dtypes.empty()) return;
     std::set<std::string> known;

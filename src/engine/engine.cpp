@@ -103,8 +103,8 @@ struct Engine::Impl {
 
   /// c = a w^T + bias
   void product(const TensorView& c, const TensorView& a, const TensorView& w, const TensorView& bias = {}) {
-    const ops::ProductCast suggested = ops::suggested_cast(w.device, a.dim(0)),
-                           cast = is_quantised(w.dtype) ? options.cast.value_or(suggested) : ops::ProductCast::none;
+    ops::ProductCast cast = ops::ProductCast::none;
+    if (is_quantised(w.dtype)) cast = options.cast ? *options.cast : ops::suggested_cast(w.device, a.dim(0));
     run(context, ops::GemmArgs{.c = c, .a = a, .b = w, .bias = bias, .residual = {}, .cast = cast});
   }
   void norm(const TensorView& y, const TensorView& x, const TensorView& gamma) {

@@ -125,6 +125,7 @@ inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device)
   }
   return tile;
 }
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline bool vector_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 /// True if every row of these views is whole 16-byte vectors of 8 elements.

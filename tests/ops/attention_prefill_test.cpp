@@ -18,16 +18,9 @@ using ops::AttentionArgs;
 class AttentionPrefillTest : public OnDevice {
  protected:
   void run_tiles(const AttentionArgs& args, Stream& stream) const {
-    const DeviceInfo& info = device_info(device());
-    const char* why_not = ops::attention_tiles.supports(args, info);
+    const char* why_not = ops::attention_tiles.supports(args, device_info(device()));
     ASSERT_EQ(why_not, nullptr) << why_not;
-    Plan<AttentionArgs> plan;
-    plan.implementation = &ops::attention_tiles;
-    plan.device = &info;
-    ops::attention_tiles.plan(args, info, plan);
-    Buffer workspace(device(), std::max<size_t>(plan.workspace_bytes, 1));
-    plan.run(stream, args, workspace.data());
-    stream.synchronize();
+    run_plan(plan_of(ops::attention_tiles, args, device()), stream, args);
   }
 };
 
@@ -146,7 +139,7 @@ struct Problem {
   }
 };
 
-/// The bounds: norm of the difference over norm of the result.
+/// Bounds of the error: norm of the difference over norm of the result.
 double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
 
 class Prefill : public AttentionPrefillTest {

@@ -30,7 +30,7 @@ struct Case {
   Placement placement{};
 };
 
-/// The bound: norm of the difference over norm of the result.
+/// Bound of the error: norm of the difference over norm of the result.
 double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
 
 void check(Device device, const Case& c, uint64_t seed) {

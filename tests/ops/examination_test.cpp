@@ -34,12 +34,7 @@ std::vector<double> product_result(Device device) {
              c(DType::f32, {70, 40});
   ops::GemmArgs args;
   args.a = a.on(stream), args.b = b.on(stream), args.c = c.on(stream);
-  Plan<ops::GemmArgs> plan;
-  plan.implementation = &ops::gemm_tiles;
-  plan.device = &device_info(device);
-  ops::gemm_tiles.plan(args, *plan.device, plan);
-  plan.run(stream, args, nullptr);
-  stream.synchronize();
+  run_plan(plan_of(ops::gemm_tiles, args, device), stream, args);
   c.fetch(stream);
   return c.values();
 }

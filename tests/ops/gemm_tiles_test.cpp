@@ -83,20 +83,14 @@ class GemmTilesTest : public OnDevice {
   void run_tiles(const Case& s, Operands& o) {
     Stream stream(device());
     const GemmArgs args = args_of(s, o, [&](TestTensor& t) { return t.on(stream); });
-    const DeviceInfo& info = device_info(device());
-    const char* why_not = ops::gemm_tiles.supports(args, info);
+    const char* why_not = ops::gemm_tiles.supports(args, device_info(device()));
     ASSERT_EQ(why_not, nullptr) << why_not;
-    Plan<GemmArgs> plan;
-    plan.implementation = &ops::gemm_tiles;
-    plan.device = &info;
-    ops::gemm_tiles.plan(args, info, plan);
+    Plan<GemmArgs> plan = plan_of(ops::gemm_tiles, args, device());
     if (forced_ != nullptr) {
       plan.kernel = reinterpret_cast<const void*>(forced_);
       plan.config = {static_cast<int64_t>(config_), split_};
     }
-    Buffer workspace(device(), std::max<size_t>(plan.workspace_bytes, 1));
-    plan.run(stream, args, workspace.data());
-    stream.synchronize();
+    run_plan(plan, stream, args);
     o.c.fetch(stream);
   }
   /// Every element within k 2^-24 sum |a||b| + one output rounding of the oracle, nothing else written, and the same
@@ -398,14 +392,7 @@ TEST_P(GemmTilesTest, RowsDoNotDependOnTheBatch) {
       GemmArgs args = args_of(all, some, [&](TestTensor& t) { return t.on(stream); });
       args.a = args.a.slice(0, 140 - m, 140);
       args.c = args.c.slice(0, 140 - m, 140);
-      const DeviceInfo& info = device_info(device());
-      Plan<GemmArgs> plan;
-      plan.implementation = &ops::gemm_tiles;
-      plan.device = &info;
-      ops::gemm_tiles.plan(args, info, plan);
-      Buffer workspace(device(), std::max<size_t>(plan.workspace_bytes, 1));
-      plan.run(stream, args, workspace.data());
-      stream.synchronize();
+      run_plan(plan_of(ops::gemm_tiles, args, device()), stream, args);
       some.c.fetch(stream);
       for (int64_t i = (140 - m) * all.n; i < 140 * all.n; ++i) {
         ASSERT_EQ(some.c.get(i), whole[static_cast<size_t>(i)]) << "m " << m << " element " << i;
@@ -438,13 +425,9 @@ TEST(SharedMemoryEmulated, NoBankConflicts) {
                c(DType::bf16, {128, 128});
     GemmArgs args;
     args.a = a.on(stream), args.b = b.on(stream), args.c = c.on(stream);
-    Plan<GemmArgs> plan;
-    plan.implementation = &ops::gemm_tiles;
-    plan.device = &device_info(device);
-    ops::gemm_tiles.plan(args, *plan.device, plan);
+    const Plan<GemmArgs> plan = plan_of(ops::gemm_tiles, args, device);
     (void)emulated::take_shared_accesses();
-    plan.run(stream, args, nullptr);
-    stream.synchronize();
+    run_plan(plan, stream, args);
     const emulated::SharedAccesses seen = emulated::take_shared_accesses();
     EXPECT_GT(seen.needed, 0u);
     EXPECT_EQ(seen.passes, seen.needed) << "wave of " << wave;

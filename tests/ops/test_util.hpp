@@ -315,6 +315,23 @@ void run_on(Device device, const std::vector<TestTensor*>& outputs, Make make,
   for (TestTensor* output : outputs) output->fetch(stream);
 }
 
+/// The plan of one implementation, whatever the dispatcher would choose.
+template <class Args>
+Plan<Args> plan_of(const Implementation<Args>& implementation, const Args& args, Device device) {
+  Plan<Args> plan;
+  plan.implementation = &implementation;
+  plan.device = &device_info(device);
+  implementation.plan(args, *plan.device, plan);
+  return plan;
+}
+/// Runs it with a workspace of its own, to the end.
+template <class Args>
+void run_plan(const Plan<Args>& plan, Stream& stream, const Args& args) {
+  Buffer workspace(stream.device(), std::max<size_t>(plan.workspace_bytes, 1));
+  plan.run(stream, args, workspace.data());
+  stream.synchronize();
+}
+
 /// Runs the oracle in place on the host copies.
 template <class Args, class Make>
 void run_reference(void (*reference_run)(const Args&), Make make) {

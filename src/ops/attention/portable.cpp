@@ -5,6 +5,7 @@
 
 #include "monotile/kernels/attention/params.hpp"
 #include "ops/attention/attention.hpp"
+#include "ops/attention/fill_params.hpp"
 #include "ops/attention/variants.hpp"
 #include "ops/row_tiles.hpp"
 
@@ -12,6 +13,8 @@ namespace monotile::ops {
 namespace {
 
 using attention_kernels::Types;
+using attention_params::kv_bound;
+using attention_params::scale_of;
 
 struct Policy {
   Types types;
@@ -19,13 +22,6 @@ struct Policy {
   int rows;        ///< query rows per program
   int64_t splits;  ///< of the keys: from the bound of the length, in pieces of kSplitKeys
 };
-
-int64_t kv_bound(const AttentionArgs& a) {
-  if (a.key_cache.dim(0) == 0) return 0;
-  int64_t most = a.block_table.defined() ? a.block_table.dim(1) * a.key_cache.dim(2) : a.key_cache.dim(0);
-  if (a.max_kv_length > 0) most = std::min(most, a.max_kv_length);
-  return most;
-}
 
 Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const int64_t kv_heads = a.key_cache.dim(1), group = a.q.dim(1) / std::max<int64_t>(1, kv_heads);
@@ -92,27 +88,11 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.v = cache_view<KV>(a.value_cache, paged);
   p.k_head_stride = a.key_cache.step(1);
   p.v_head_stride = a.value_cache.step(1);
-  p.q_start = a.q_start.as<const int32_t>();
-  p.kv_length = a.kv_length.as<const int32_t>();
-  if (paged) {
-    p.block_table = a.block_table.as<const int32_t>();
-    p.table_stride = a.block_table.step(0);
-    p.page_size = static_cast<int32_t>(a.key_cache.dim(2));
-    p.pages = static_cast<int32_t>(a.key_cache.dim(0));
-  } else {
-    p.kv_start = a.kv_start.as<const int32_t>();
-  }
-  if (a.log_sum_exp.defined()) {
-    p.log_sum_exp = a.log_sum_exp.as<float>();
-    p.lse_token_stride = a.log_sum_exp.step(0);
-    p.lse_head_stride = a.log_sum_exp.step(1);
-  }
-  if (a.status.defined()) p.status = a.status.as<int32_t>();
+  attention_params::fill_sequences(p, a);
   p.partial = static_cast<float*>(workspace);
   p.window = a.window;
   p.max_kv_length = kv_bound(a);
-  const float scale = a.scale != 0.0f ? a.scale : 1.0f / std::sqrt(static_cast<float>(a.q.dim(2)));
-  p.scale_log2 = scale * kLog2e;
+  p.scale_log2 = scale_of(a) * kLog2e;
   if (a.softcap > 0.0f) {
     p.softcap = a.softcap * kLog2e;
     p.softcap_inverse = 1.0f / p.softcap;

@@ -7,25 +7,17 @@
 #include "monotile/kernels/attention/params.hpp"
 #include "monotile/kernels/attention/scores.hpp"
 #include "ops/attention/attention.hpp"
+#include "ops/attention/fill_params.hpp"
 #include "ops/attention/prefill_configs.hpp"
 #include "ops/row_tiles.hpp"
 
 namespace monotile::ops {
 namespace {
 
-using prefill::Path;
+using attention_params::kv_bound;
+using attention_params::scale_of;
 using prefill::Scores;
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-float scale_of(const AttentionArgs& a) {
-  return a.scale != 0.0f ? a.scale : 1.0f / std::sqrt(static_cast<float>(a.q.dim(2)));
-}
-int64_t kv_bound(const AttentionArgs& a) {
-  if (a.key_cache.dim(0) == 0) return 0;
-  const int64_t room = a.block_table.defined() ? a.block_table.dim(1) * a.key_cache.dim(2) : a.key_cache.dim(0);
-  return a.max_kv_length > 0 ? std::min(room, a.max_kv_length) : room;
-}
 /// A negative scale turns the order of the scores, so that it is applied before the maximum is taken.
 Scores scores_of(const AttentionArgs& a) {
   const bool plain = a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
@@ -162,23 +154,8 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.out = rows_of_heads(a.out, heads, tokens);
   p.k = rows_of_cache(a.key_cache, paged, cache_box(a, shape.bn));
   p.v = rows_of_cache(a.value_cache, paged, p.k.box_x);
-  if (paged) {
-    p.block_table = a.block_table.as<const int32_t>();
-    p.table_stride = a.block_table.step(0);
-    p.page_size = static_cast<int32_t>(a.key_cache.dim(2));
-    p.pages = static_cast<int32_t>(a.key_cache.dim(0));
-  } else {
-    p.kv_start = a.kv_start.as<const int32_t>();
-  }
-  p.q_start = a.q_start.as<const int32_t>();
-  p.kv_length = a.kv_length.as<const int32_t>();
+  attention_params::fill_sequences(p, a);
   if (a.sinks.defined()) p.sinks = a.sinks.as<const float>();
-  if (a.log_sum_exp.defined()) {
-    p.log_sum_exp = a.log_sum_exp.as<float>();
-    p.lse_token_stride = a.log_sum_exp.step(0);
-    p.lse_head_stride = a.log_sum_exp.step(1);
-  }
-  if (a.status.defined()) p.status = a.status.as<int32_t>();
   p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
   p.groups_per_kv_head = static_cast<int32_t>(a.q.dim(1) / a.key_cache.dim(1) / heads);
   p.tiles = static_cast<int32_t>(ceil_div(std::min(a.max_query, a.q.dim(0)), tokens));

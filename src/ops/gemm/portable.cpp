@@ -87,8 +87,6 @@ void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& p
   plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : 256};
 }
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct Tiling {
   kernels::ProductShape shape;
   Grid grid;

@@ -50,8 +50,6 @@ constexpr TileShape kShapes[tiles::kConfigs] = {
 /// turns.
 constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Rows that the copy engine can take: 16-byte bases and pitches, no overlap of rows.
 bool suits_copy_engine(const TensorView& t) {
   return vector_aligned(t.data) && t.step(0) % 8 == 0 && t.step(0) >= t.dim(1);

@@ -17,11 +17,6 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 inline constexpr bool kHasWarpgroups = false;
 inline constexpr bool kHasRing = false, kHasMfma = false;
 
-template <class T>
-struct rounding {
-  static MT_FN T apply(float v) { return from_float<T>(v); }
-};
-
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
 
 #include "monotile/lang/backend/cells.hpp"

@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #endif
 
+#include "monotile/lang/backend/conversions.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/numeric.hpp"
 #include "monotile/random.hpp"
@@ -395,19 +396,6 @@ template <class T>
   requires std::is_arithmetic_v<T>
 MT_FN T select(bool condition, T a, T b) { return condition ? a : b; }
 MT_FN bool is_nan(float v) { return v != v; }
-
-MT_FN float promote(float v) { return v; }
-MT_FN int32_t promote(int32_t v) { return v; }
-MT_FN int64_t promote(int64_t v) { return v; }
-MT_FN bool promote(bool v) { return v; }
-MT_FN float promote(half_t v) { return to_float(v); }
-MT_FN float promote(bfloat16_t v) { return to_float(v); }
-MT_FN float promote(e4m3_t v) { return to_float(v); }
-MT_FN float promote(e5m2_t v) { return to_float(v); }
-MT_FN float promote(int8_t v) { return static_cast<float>(v); }
-MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
-MT_FN indexed promote(indexed v) { return v; }
-MT_FN sums promote(sums v) { return v; }
 
 // --- random draws ------------------------------------------------------------------------------------------------------------------
 /// 1 - u of the random draws for `tokens`, to 31 bits, rounded down.

@@ -24,13 +24,7 @@ using chain_queue = copy_queue;
 /// Two values as 16-bit floats, the first in the low half: ties to even.
 template <class T>
 MT_DEVICE uint32_t round_pair(float low, float high) {
-  uint32_t word;
-  if constexpr (__is_same(T, bfloat16_t)) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  }
-  return word;
+  return hopper::pack<T>(low, high);
 }
 MT_DEVICE vector16 load_shared16(const unsigned char* p) {
   vector16 v;

@@ -8,21 +8,11 @@
 #include <string>
 
 #include "monotile/lang/backend/cuda/primitives.hpp"
+#include "monotile/lang/backend/simt/launch_common.hpp"
 #include "runtime/cuda/current_device.hpp"
 #include "runtime/kernels.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
-
-inline constexpr bool kHasLanes = true;  // layouts matter
-inline constexpr Target kTarget = Target::MONOTILE_TARGET_NAME;
-inline constexpr int kSlotBytes = 2 * 32 * 8;
-
-/// `Kernel::max_threads` (optional) bounds the threads of a program and so the registers of a lane.
-template <class K>
-constexpr int max_threads_of() {
-  if constexpr (requires { K::max_threads; }) return K::max_threads;
-  return 1024;
-}
 
 /// `Kernel::resident_threads` (optional): lanes that should fit on a multiprocessor at once.
 template <class K>

@@ -70,16 +70,10 @@ void launch_chain(Stream& stream, const Grid& grid, const Params& params) {
     K::bind(hopper::box_binder{}, bound);
     constexpr size_t kBytes = sizeof(warpgroup_chain_memory<Cfg, typename K::element>) + 1024;
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
-    const int device = stream.device().index;
-    const cuda::CurrentDevice selected(device);
     static std::atomic<uint64_t> allowed{0};
-    allow_scratch(reinterpret_cast<const void*>(hopper::chain_entry<K, Params>), allowed, device);
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(params.total < grid.programs ? params.total : grid.programs));
-    config.blockDim = dim3(warpgroup_chain_traits<Cfg>::threads);
-    config.dynamicSmemBytes = kBytes;
-    config.stream = static_cast<cudaStream_t>(stream.native());
-    check_launch(cudaLaunchKernelEx(&config, hopper::chain_entry<K, Params>, bound), "launch failed: ");
+    hopper::launch_program(stream, hopper::chain_entry<K, Params>, allowed, bound,
+                           params.total < grid.programs ? params.total : grid.programs,
+                           warpgroup_chain_traits<Cfg>::threads, kBytes);
   }
 }
 

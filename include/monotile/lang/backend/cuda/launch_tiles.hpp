@@ -93,6 +93,26 @@ __global__ void __launch_bounds__(warpgroup_traits<typename K::Config>::threads,
   K::run(ctx, p);
 }
 
+/// `allowed`: of this kernel, see allow_scratch. Programs of a cluster share their shared memory.
+template <class Params>
+void launch_program(Stream& stream, void (*entry)(Params), std::atomic<uint64_t>& allowed, const Params& params,
+                    int64_t programs, int threads, size_t bytes, int cluster = 1) {
+  const int device = stream.device().index;
+  const cuda::CurrentDevice selected(device);
+  allow_scratch(reinterpret_cast<const void*>(entry), allowed, device);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(programs));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = bytes;
+  config.stream = static_cast<cudaStream_t>(stream.native());
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  check_launch(cudaLaunchKernelEx(&config, entry, params), "launch failed: ");
+}
+
 }  // namespace hopper
 
 /// `grid.programs`: at most that many programs share the tiles (0: one per tile).
@@ -108,26 +128,14 @@ void launch_tiles(Stream& stream, const Grid& grid, const Params& params) {
     constexpr bool kSplit = Cfg::kind == schedule::split;
     constexpr size_t kBytes = (kSplit ? sizeof(split_memory<Cfg, Stage>) : sizeof(warpgroup_memory<Cfg, Stage>)) + 1024;
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
-    const int device = stream.device().index;
-    const cuda::CurrentDevice selected(device);
-    static std::atomic<uint64_t> allowed{0};
-    allow_scratch(reinterpret_cast<const void*>(hopper::warpgroup_entry<K, Params>), allowed, device);
     const int cluster = kSplit ? params.tiles.split : Cfg::cluster;
     int64_t clusters = tile_count<Cfg>(params.tiles);
     if (!kSplit && grid.programs > 0) {
       clusters = clusters < grid.programs / cluster ? clusters : grid.programs / cluster;
     }
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(clusters * cluster));
-    config.blockDim = dim3(warpgroup_traits<Cfg>::threads);
-    config.dynamicSmemBytes = kBytes;
-    config.stream = static_cast<cudaStream_t>(stream.native());
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-    config.attrs = &attribute;
-    config.numAttrs = cluster > 1 ? 1 : 0;
-    check_launch(cudaLaunchKernelEx(&config, hopper::warpgroup_entry<K, Params>, bound), "launch failed: ");
+    static std::atomic<uint64_t> allowed{0};
+    hopper::launch_program(stream, hopper::warpgroup_entry<K, Params>, allowed, bound, clusters * cluster,
+                           warpgroup_traits<Cfg>::threads, kBytes, cluster);
   }
 }
 

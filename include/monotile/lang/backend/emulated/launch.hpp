@@ -6,14 +6,11 @@
 
 #include "monotile/lang/backend/emulated/fibre.hpp"
 #include "monotile/lang/backend/emulated/primitives.hpp"
+#include "monotile/lang/backend/simt/launch_common.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/thread_pool.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
-
-inline constexpr bool kHasLanes = true;  // layouts matter
-inline constexpr Target kTarget = Target::MONOTILE_TARGET_NAME;
-inline constexpr int kSlotBytes = 2 * 32 * 8;
 
 inline void misaligned_access(const void* p) { emulated::fail_misaligned(p); }
 inline void Context::barrier() const {

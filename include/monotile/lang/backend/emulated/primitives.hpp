@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "monotile/lang/backend/emulated/fibre.hpp"
+#include "monotile/lang/backend/conversions.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
 #include "monotile/numeric.hpp"
@@ -15,28 +16,6 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr int kWave = MONOTILE_WAVE;
 inline constexpr int kLanes = MONOTILE_WAVE;
-
-MT_FN float promote(float v) { return v; }
-MT_FN int32_t promote(int32_t v) { return v; }
-MT_FN int64_t promote(int64_t v) { return v; }
-MT_FN bool promote(bool v) { return v; }
-MT_FN indexed promote(indexed v) { return v; }
-MT_FN sums promote(sums v) { return v; }
-MT_FN float promote(half_t v) { return to_float(v); }
-MT_FN float promote(bfloat16_t v) { return to_float(v); }
-MT_FN float promote(e4m3_t v) { return to_float(v); }
-MT_FN float promote(e5m2_t v) { return to_float(v); }
-MT_FN float promote(int8_t v) { return static_cast<float>(v); }
-MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
-
-template <class T>
-struct rounding {
-  static MT_FN T apply(float v) { return from_float<T>(v); }
-};
-template <>
-struct rounding<int32_t> {
-  static MT_FN int32_t apply(int32_t v) { return v; }
-};
 
 MT_FN float recip_sqrt(float v) { return 1.0f / std::sqrt(v); }
 MT_FN float fast_exp2(float v) { return std::exp2(v); }

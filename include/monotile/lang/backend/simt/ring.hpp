@@ -90,7 +90,8 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
   constexpr int kVector = 16 / static_cast<int>(sizeof(T)), kChunks = C / kVector;
   static_assert(R * kChunks % ring_context<Cfg, T>::threads == 0, "every lane copies the same number of chunks");
   constexpr int kRounds = R * kChunks / ring_context<Cfg, T>::threads;
-  constexpr int kSlot = Tile::axis == along::m ? 0 : copy_queue::most / 2;  // where copies wait in registers, if they do
+  constexpr int kSlot =
+      Tile::axis == along::m ? 0 : copy_queue::most / 2;  // where copies wait in registers, if they do
   const T* matrix = static_cast<const T*>(from.data) + batch * from.batch_stride;
   const auto chunk = [&](int i, int l, auto copy) {
     const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
@@ -119,7 +120,8 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
       for (int l = 0; l < kLanes; ++l) {
         const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
         const int r = number / kChunks, at = number % kChunks;
-        cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l), r, kSlot + i);
+        cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l), r,
+                      kSlot + i);
       }
     }
   } else if (from.vectors) {
@@ -183,6 +185,21 @@ MT_FN void store(ring_context<Cfg, T>& cx, const matrix_view& c, const tile_coor
   store_from_registers(cx, c, t, acc);
 }
 
+/// This wave's place in the program.
+template <class Cfg, class Stage>
+MT_FN auto ring_context_of(Context& ctx, const tile_space& space) {
+  const int wave = ctx.thread(0) / kWave, wide = Cfg::bn / kWaveTile;
+  return ring_context<Cfg, typename decltype(Stage::a)::element>{
+      ctx, space, {}, wave / wide * kWaveTile, wave % wide * kWaveTile};
+}
+template <class Cfg, class T>
+MT_FN void clear(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const tile_coord& t) {
+  each_vector(cx, acc, t, [](auto& v, int, int) {
+    MT_UNROLL
+    for (float& x : v) x = 0.0f;
+  });
+}
+
 template <class Cfg, class Stage>
 inline constexpr size_t ring_scratch_bytes = sizeof(Stage) * Cfg::stages + 1024;
 
@@ -190,15 +207,10 @@ inline constexpr size_t ring_scratch_bytes = sizeof(Stage) * Cfg::stages + 1024;
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_FN void ring_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   Stage* stage = reinterpret_cast<Stage*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
-  const int wave = ctx.thread(0) / kWave, wide = Cfg::bn / kWaveTile;
-  ring_context<Cfg, typename decltype(Stage::a)::element> cx{
-      ctx, space, {}, wave / wide * kWaveTile, wave % wide * kWaveTile};
+  auto cx = ring_context_of<Cfg, Stage>(ctx, space);
   const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
   ring_acc<Cfg> acc;
-  each_vector(cx, acc, t, [](auto& v, int, int) {
-    MT_UNROLL
-    for (float& x : v) x = 0.0f;
-  });
+  clear(cx, acc, t);
   MT_UNROLL
   for (int s = 0; s < Cfg::stages - 1; ++s) {
     if (s < space.k) load(cx, stage[s], t, s);
@@ -226,15 +238,10 @@ template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_FN void staged_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   // Not by way of an integer, which would hide from the compiler that this is shared memory.
   Stage& stage = *reinterpret_cast<Stage*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
-  const int wave = ctx.thread(0) / kWave, wide = Cfg::bn / kWaveTile;
-  ring_context<Cfg, typename decltype(Stage::a)::element> cx{
-      ctx, space, {}, wave / wide * kWaveTile, wave % wide * kWaveTile};
+  auto cx = ring_context_of<Cfg, Stage>(ctx, space);
   const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
   ring_acc<Cfg> acc;
-  each_vector(cx, acc, t, [](auto& v, int, int) {
-    MT_UNROLL
-    for (float& x : v) x = 0.0f;
-  });
+  clear(cx, acc, t);
   if (space.k > 0) load(cx, stage, t, 0);
   for (int k = 0; k < space.k; ++k) {
     cx.copies.template settle<staged_rounds<Cfg, decltype(Stage::a)>, staged_rounds<Cfg, decltype(Stage::b)>>();

@@ -5,13 +5,10 @@
 
 #include "monotile/lang/backend/offload.hpp"
 #include "monotile/lang/backend/spirv/primitives.hpp"
+#include "monotile/lang/backend/simt/launch_common.hpp"
 #include "runtime/kernels.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
-
-inline constexpr bool kHasLanes = true;  // layouts matter
-inline constexpr Target kTarget = Target::MONOTILE_TARGET_NAME;
-inline constexpr int kSlotBytes = 2 * 32 * 8;
 
 /// Local memory is an argument: arrays that a kernel declares itself are told from private ones by their names in some devices' compilers.
 typedef __attribute__((address_space(3))) unsigned char local_byte;

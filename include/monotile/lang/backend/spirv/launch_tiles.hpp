@@ -16,14 +16,10 @@ inline constexpr bool kHasRing = true, kHasMfma = false;
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_FN void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   Stage& stage = *reinterpret_cast<Stage*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
-  const int wave = ctx.thread(0) / kWave, wide = Cfg::bn / kWaveTile;
-  ring_context<Cfg, typename decltype(Stage::a)::element> cx{
-      ctx, space, {}, wave / wide * kWaveTile, wave % wide * kWaveTile};
+  auto cx = ring_context_of<Cfg, Stage>(ctx, space);
   const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
   ring_acc<Cfg> acc;
-  each_vector(cx, acc, t, [](auto& v, int, int) {
-    for (float& x : v) x = 0.0f;
-  });
+  clear(cx, acc, t);
   for (int k = 0; k < space.k; ++k) {
     ctx.barrier();  // all waves have left the stage
     load(cx, stage, t, k);

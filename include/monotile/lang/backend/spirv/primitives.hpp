@@ -1,11 +1,12 @@
 #pragma once
-// SPIR-V devices through OpenCL. Subgroups, 16-bit arithmetic and shuffles are optional there, so that none is used: a work-item stands for a
+// SPIR-V devices through OpenCL. Subgroups, 16-bit arithmetic (hence conversions by integers) and shuffles are optional there, so that none is used: a work-item stands for a
 // whole wave and keeps the registers of its 32 lanes side by side, as the emulator does; a shuffle is a move between them. What is left to
 // the device is a barrier between the waves of a program, local memory and fp32 arithmetic.
 
 #include <cstddef>
 #include <cstdint>
 
+#include "monotile/lang/backend/conversions.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
 #include "monotile/numeric.hpp"
@@ -51,29 +52,6 @@ inline constexpr unsigned kLocalAndGlobal = 3;  // CLK_LOCAL_MEM_FENCE | CLK_GLO
   do {                    \
   } while (false)
 #endif
-
-// --- conversions: by integer arithmetic, since 16-bit types are optional -------------------------------------------------------------
-MT_FN float promote(float v) { return v; }
-MT_FN int32_t promote(int32_t v) { return v; }
-MT_FN int64_t promote(int64_t v) { return v; }
-MT_FN bool promote(bool v) { return v; }
-MT_FN indexed promote(indexed v) { return v; }
-MT_FN sums promote(sums v) { return v; }
-MT_FN float promote(half_t v) { return to_float(v); }
-MT_FN float promote(bfloat16_t v) { return to_float(v); }
-MT_FN float promote(e4m3_t v) { return to_float(v); }
-MT_FN float promote(e5m2_t v) { return to_float(v); }
-MT_FN float promote(int8_t v) { return static_cast<float>(v); }
-MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
-
-template <class T>
-struct rounding {
-  static MT_FN T apply(float v) { return from_float<T>(v); }
-};
-template <>
-struct rounding<int32_t> {
-  static MT_FN int32_t apply(int32_t v) { return v; }
-};
 
 // --- arithmetic --------------------------------------------------------------------------------------------------------------------
 #define MT_MATHS(name, call)   \
