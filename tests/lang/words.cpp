@@ -182,6 +182,48 @@ MT_WORD_TEST(RowReductionsAndTails) {
   check_reduce<blocked<8, 2, 0, true>>(6001, 6008);
 }
 
+/// A row as two halves, against a layout of twice as many lanes; squares enter by fused operations either way.
+template <class L>
+struct SquaresKernel {
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto at = rows_of<L>(ctx, p.rows, p.cols);
+    const auto x = load(ctx, p.x, at);
+    store_row_value(ctx, p.rows_out, at, row_reduce<SumSquares>(ctx, at, map([](auto v) { return v; }, x)));
+  }
+};
+template <class L>
+struct HalvesKernel {
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto at = rows_of<L>(ctx, p.rows, p.cols / 2);
+    const auto whole = [](auto v) { return v; };
+    const auto a = map(whole, load(ctx, p.x, at)), b = map(whole, load(ctx, from_column(p.x, p.cols / 2), at));
+    store_row_value(ctx, p.rows_out, at, row_reduce<SumSquares>(ctx, at, a, b));
+  }
+};
+MT_WORD_TEST(SquaresOfARowInTwoTiles) {
+  for (const int64_t cols : {64, 128}) {
+    Fixture whole(7, cols, cols, 21), halves(7, cols, cols, 21);
+    run<SquaresKernel<blocked<8, 1, 16>>, blocked<8, 1, 16>>(whole);
+    if (cols == 64) {
+      run<HalvesKernel<blocked<8, 1, 4>>, blocked<8, 1, 4>>(halves);
+    } else {
+      run<HalvesKernel<blocked<8, 1, 8>>, blocked<8, 1, 8>>(halves);
+    }
+    for (int64_t r = 0; r < 7; ++r) {
+      double sum = 0;
+      for (int64_t c = 0; c < cols; ++c) sum += static_cast<double>(whole.at(r, c)) * whole.at(r, c);
+      const size_t i = static_cast<size_t>(r);
+      ASSERT_NEAR(whole.rows_out[i], sum, 1e-6 * sum);
+      ASSERT_NEAR(halves.rows_out[i], sum, 1e-6 * sum);
+      if (kHasLanes) {
+        ASSERT_EQ(halves.rows_out[i], whole.rows_out[i]) << "row " << r << " of " << cols;
+      }
+    }
+  }
+}
+
 template <class L>
 struct SwapKernel {
   template <class Ctx>

@@ -64,7 +64,13 @@ TEST_P(SoftmaxTest, EveryLayoutAndRowsReadAgain) {
       check(device(), kTypes[0], {2, cols}, 0.125f, log, {}, static_cast<uint64_t>(cols) + 7);
     }
   }
-  check(device(), kTypes[0], {1, 60000}, 1.0f, false, {}, 3);  // does not fit into scratch
+  // Cut into chunks: whole vectors, and not; the last slice of rows is a short one.
+  for (const bool log : {false, true}) {
+    check(device(), kTypes[0], {2, 60000}, -0.5f, log, {}, 3);
+    check(device(), kTypes[1], {2, 70001}, 1.0f, log, {.padding = {3}}, 4);
+    check(device(), kTypes[4], {3, 66000}, 1.0f, log, {}, 5);
+  }
+  if (!slow()) check(device(), kTypes[1], {130, 128256}, 1.0f, false, {}, 6);
   if (!slow()) check(device(), kTypes[2], {1, int64_t{1} << 20}, 1.0f, false, {}, 3);
 }
 
@@ -89,7 +95,7 @@ TEST_P(SoftmaxTest, StridesAndUnalignedPointers) {
 TEST_P(SoftmaxTest, NoRowsIsNoWork) { check(device(), kTypes[1], {0, 128}, 1.0f, false, {}, 1); }
 
 TEST_P(SoftmaxTest, InPlaceEqualsOutOfPlace) {
-  for (const int64_t cols : {77, 4096, 20000}) {
+  for (const int64_t cols : {77, 4096, 20000, 70000}) {
     for (const bool log : {false, true}) {
       TestTensor x = TestTensor::random(DType::bf16, {3, cols}, 5, {}, -5, 5), y(DType::bf16, {3, cols});
       run_on<SoftmaxArgs>(
@@ -112,7 +118,7 @@ TEST_P(SoftmaxTest, InPlaceEqualsOutOfPlace) {
 
 // Case S-01: rows without any weight; and single infinities, NaN, huge values. Other rows do not notice.
 TEST_P(SoftmaxTest, RowsOfInfinitiesAndNaN) {
-  for (const int64_t cols : {5, 200, 3000, 20000}) {
+  for (const int64_t cols : {5, 200, 3000, 20000, 40000}) {
     for (const bool log : {false, true}) {
       TestTensor x = TestTensor::random(DType::f32, {7, cols}, 9, {}, -5, 5), y(DType::f32, {7, cols});
       const auto fill_row = [&](int64_t row, double value) {

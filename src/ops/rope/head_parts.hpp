@@ -13,8 +13,17 @@ inline RowTile tile_of(int64_t cols, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {kHeads16, 1, 1};
   return cols <= 128 ? RowTile{kHeads16, 128, 8} : RowTile{kHeads32, 128, 4};
 }
-inline auto kernel_of(DType dtype, int64_t cols, const DeviceInfo& device) {
-  return find_kernel("head_rows", target_of(device), variant_of(dtype, tile_of(cols, device).layout));
+inline auto kernel_of(DType dtype, const RowTile& tile, const DeviceInfo& device) {
+  return find_kernel("head_rows", target_of(device), variant_of(dtype, tile.layout));
+}
+
+/// Rows of a cache start on whole vectors.
+inline bool cache_vectors(const TensorView& cache) {
+  const int64_t size = dtype_info(cache.dtype).block_bytes, vector = lang::vector_bytes(size);
+  bool vectors = reinterpret_cast<uintptr_t>(cache.data) % static_cast<uintptr_t>(vector) == 0;
+  for (int axis = 0; axis < 3; ++axis)
+    vectors = vectors && (cache.dim(axis) <= 1 || cache.step(axis) * size % vector == 0);
+  return vectors;
 }
 
 template <class X>
@@ -29,11 +38,7 @@ kernels::HeadPart<X> part_of(const TensorView& x, int64_t tokens) {
 
 template <class X>
 void add_cache(kernels::HeadPart<X>& part, const TensorView& cache, const TensorView& scale) {
-  const int64_t size = dtype_info(cache.dtype).block_bytes, vector = lang::vector_bytes(size);
-  bool vectors = reinterpret_cast<uintptr_t>(cache.data) % static_cast<uintptr_t>(vector) == 0;
-  for (int axis = 0; axis < 3; ++axis)
-    vectors = vectors && (cache.dim(axis) <= 1 || cache.step(axis) * size % vector == 0);
-  part.cache = {cache.data, 1, 0, cache.dim(3), 1, vectors, cache.dtype};
+  part.cache = {cache.data, 1, 0, cache.dim(3), 1, cache_vectors(cache), cache.dtype};
   part.page_stride = cache.step(0);
   part.head_stride = cache.step(1);
   part.token_stride = cache.step(2);

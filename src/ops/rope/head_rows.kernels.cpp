@@ -13,6 +13,14 @@ template <class X>
 void register_layouts() {
   register_bounded<kernels::HeadRows<X, head_layout<kHeads16>>, 128, 1024>("head_rows",
                                                                            variant_of(dtype_of<X>, kHeads16));
+  if constexpr (lang::kHasLanes && lang::kTarget != Target::spirv) {
+    register_bounded<kernels::HeadRows<X, head_layout<kExactHeads + kHeads4>, true>, 128, 1024>(
+        "head_rows", variant_of(dtype_of<X>, kExactHeads + kHeads4));
+    register_bounded<kernels::HeadRows<X, head_layout<kExactHeads + kHeads8>, true>, 128, 1024>(
+        "head_rows", variant_of(dtype_of<X>, kExactHeads + kHeads8));
+    register_bounded<kernels::HeadRows<X, head_layout<kExactHeads + kHeads16>, true>, 128, 1024>(
+        "head_rows", variant_of(dtype_of<X>, kExactHeads + kHeads16));
+  }
   if constexpr (lang::kHasLanes) {
     register_bounded<kernels::HeadRows<X, head_layout<kHeads32>>, 128, 1024>("head_rows",
                                                                              variant_of(dtype_of<X>, kHeads32));

@@ -6,18 +6,36 @@
 namespace monotile::ops {
 namespace {
 
-int64_t widest(const NormRopeAppendArgs& a) { return std::max(a.q.dim(2), a.v.dim(2)); }
+/// Heads of 64, 128 or 256 columns that are rotated as a whole, pairs half a head apart: half a head to a lane group, so that both of a pair meet in a
+/// lane. Sums of squares then run as they do in the norm's own layouts.
+bool in_halves(const NormRopeAppendArgs& a, const DeviceInfo& device) {
+  const int64_t cols = a.q.dim(2);
+  if (device.device.kind == DeviceKind::cpu || compiles_on_use(device)) return false;
+  if (a.interleaved || 2 * a.cos.dim(1) != cols || a.v.dim(2) != cols || (cols != 64 && cols != 128 && cols != 256))
+    return false;
+  for (const TensorView& view : {a.q, a.q_out, a.k, a.k_out, a.v, a.q_gamma, a.k_gamma, a.cos, a.sin}) {
+    if (!whole_vectors(view)) return false;
+  }
+  return heads::cache_vectors(a.key_cache) && heads::cache_vectors(a.value_cache);
+}
+
+RowTile tile_of(const NormRopeAppendArgs& a, const DeviceInfo& device) {
+  if (!in_halves(a, device)) return heads::tile_of(std::max(a.q.dim(2), a.v.dim(2)), device);
+  RowTile tile = pick_head_tile(a.q.dim(2) / 2, device);
+  tile.layout += kExactHeads;
+  return tile;
+}
 
 const char* supports(const NormRopeAppendArgs& a, const DeviceInfo& device) {
   if (a.q.dim(0) * std::max(a.q.dim(1), a.k.dim(1)) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
-  return heads::kernel_of(a.q.dtype, widest(a), device) == nullptr ? "not built for this target" : nullptr;
+  return heads::kernel_of(a.q.dtype, tile_of(a, device), device) == nullptr ? "not built for this target" : nullptr;
 }
 
 double cost(const NormRopeAppendArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const NormRopeAppendArgs& a, const DeviceInfo& device, Plan<NormRopeAppendArgs>& plan) {
-  const RowTile tile = heads::tile_of(widest(a), device);
-  plan.kernel = reinterpret_cast<const void*>(heads::kernel_of(a.q.dtype, widest(a), device));
+  const RowTile tile = tile_of(a, device);
+  plan.kernel = reinterpret_cast<const void*>(heads::kernel_of(a.q.dtype, tile, device));
   plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program};
 }
 

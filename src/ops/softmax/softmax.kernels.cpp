@@ -34,11 +34,9 @@ void register_layouts() {
     register_layout<Y, X, kExact + kRows32>();
     register_layout<Y, X, kExact + kBlock1>();
     register_layout<Y, X, kExact + kBlock2>();
-    register_layout<Y, X, kExact + kWide>();
     register_staged<Y, X, kExact + kStream>();
     register_layout<Y, X, kRows32>();
     register_layout<Y, X, kBlock2>();
-    register_layout<Y, X, kWide>();
     register_staged<Y, X, kStream>();
   } else {
     register_layout<Y, X, 0>();

@@ -30,7 +30,7 @@ struct RmsNorm {
       }
     }();
     const auto gamma = load_ahead(ctx, p.gamma, row);
-    const auto squares = fold<Sum>(ctx, h, [](auto v) { return v * v; });
+    const auto squares = fold<SumSquares>(ctx, h, [](auto v) { return v; });
     const auto inverse = map([&](auto s) { return recip_sqrt(s / static_cast<float>(p.cols) + p.eps); }, squares);
     const float offset = p.gamma_offset;
     if (p.beta.data == nullptr) {
@@ -39,7 +39,7 @@ struct RmsNorm {
       });
     } else {
       each(ctx, h, [&](const auto& at, const auto& t) {
-        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return v * i * (g + offset) + b; }, t, inverse, arrived(ctx, gamma, at),
+        store<cache::stream>(ctx, p.y, at, map([=](auto v, auto i, auto g, auto b) { return fma_of(v * i, g + offset, b); }, t, inverse, arrived(ctx, gamma, at),
                                 load_bcast(ctx, p.beta, at)));
       });
     }

@@ -16,7 +16,7 @@ struct RmsNormQuantise {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto h = hold_sum<X, R>(ctx, row, p);
-    const auto squares = fold<Sum>(ctx, h, [](auto v) { return v * v; });
+    const auto squares = fold<SumSquares>(ctx, h, [](auto v) { return v; });
     const auto inverse = map([&](auto s) { return recip_sqrt(s / static_cast<float>(p.cols) + p.eps); }, squares);
     const auto zero = row_fill(row, 0.0f);
     auto y =

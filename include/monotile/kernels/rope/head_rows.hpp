@@ -11,12 +11,12 @@
 namespace monotile::kernels {
 
 /// Columns [first, first + cols) of each head, normalised.
-template <class X, class Ctx, class At, class P, class Part, class I>
-MT_FN auto head_piece(Ctx& ctx, const At& at, const P& p, const Part& part, const I& inverse, int64_t first) {
+template <class X, class Ctx, class At, class P, class Part, class I, class T>
+MT_FN auto head_scaled(Ctx& ctx, const At& at, const P& p, const Part& part, const I& inverse, int64_t first,
+                       const T& x) {
   const float offset = part.gamma.data != nullptr ? p.gamma_offset : 0.0f;
   return eval(ctx, at,
-              round_to<X>(map([=](auto v, auto i, auto g) { return v * i * (g + offset); },
-                              load(ctx, from_column(part.x, first), at), inverse,
+              round_to<X>(map([=](auto v, auto i, auto g) { return v * i * (g + offset); }, x, inverse,
                               load_any(ctx, from_column(part.gamma, first), at, 1.0f))));
 }
 
@@ -24,14 +24,19 @@ template <class T>
 struct three_of {
   T v[3];
 };
+template <class X, class T>
+MT_FN three_of<T> head_halves(const T& a, const T& b) {
+  return {{a, b, b}};  // there is no rest
+}
 /// f(0), f(1), f(2).
 template <class F>
 MT_FN auto three(F f) {
   return three_of<decltype(f(0))>{{f(0), f(1), f(2)}};
 }
 
-/// One program per group of (token, head) rows of L; first those of q, then of k, then of v. Heads fit in L.
-template <class X, class L>
+/// One program per group of (token, head) rows of L; first those of q, then of k, then of v. Heads fit in L; where `Halves`, half a head does, all of a
+/// head is rotated, and pairs are half a head apart: a lane then holds both of a pair, and nothing is read twice.
+template <class X, class L, bool Halves = false>
 struct HeadRows {
   using Params = HeadRowsParams<X>;
 
@@ -40,7 +45,9 @@ struct HeadRows {
     const int which = ctx.program < p.first_programs[1] ? 0 : ctx.program < p.first_programs[2] ? 1 : 2;
     const HeadPart<X>& part = p.part[which];
     const uint32_t heads = part.heads;
-    const auto row = rows_of<L>(ctx, part.rows, part.cols, p.first_programs[which]);
+    const int64_t half = Halves ? part.cols / 2 : part.half;
+    const bool rotates = part.half > 0;
+    const auto row = rows_of<L>(ctx, part.rows, Halves ? half : part.cols, p.first_programs[which]);
     const auto token =
         map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
     const auto report = [&](const auto& wrong) {
@@ -49,27 +56,42 @@ struct HeadRows {
       store_row_value(ctx, p.status, at_rows(row, bad), map([](auto) { return int32_t{1}; }, token));
     };
 
-    auto inverse = row_fill(row, 1.0f);
-    if (part.gamma.data != nullptr) {
-      const auto squares = row_reduce<Sum>(ctx, row, map([](auto v) { return v * v; }, load(ctx, part.x, row)));
-      inverse = map([&](auto s) { return recip_sqrt(s / static_cast<float>(part.cols) + p.eps); }, squares);
-    }
-
     // Three pieces of a head: the rotated ones (halves, or all pairs side by side), and the rest.
-    const int64_t half = part.half, first_cols = p.interleaved ? 2 * half : half,
-                  second_cols = p.interleaved ? 0 : half;
-    const auto at0 = with_cols(row, first_cols), at1 = with_cols(row, second_cols),
+    const int64_t first_cols = p.interleaved ? 2 * half : half, second_cols = p.interleaved ? 0 : half;
+    const auto at0 = Halves ? row : with_cols(row, first_cols), at1 = Halves ? row : with_cols(row, second_cols),
                at2 = with_cols(row, part.cols - 2 * half);
     const std::remove_const_t<decltype(at0)> places[3] = {at0, at1, at2};
-    auto pieces = three([&](int i) { return head_piece<X>(ctx, places[i], p, part, inverse, i * half); });
+    auto inverse = row_fill(row, 1.0f);
+    const auto to_inverse = [&](auto s) { return recip_sqrt(s / static_cast<float>(part.cols) + p.eps); };
+    auto pieces = [&] {
+      if constexpr (Halves) {
+        const auto raw = [&](int i) { return load(ctx, from_column(part.x, i * half), row); };
+        const auto a = raw(0), b = raw(1);
+        if (part.gamma.data == nullptr) return head_halves<X>(a, b);
+        const auto whole = [](auto v) { return v; };
+        inverse = map(to_inverse, row_reduce<SumSquares>(ctx, row, map(whole, a), map(whole, b)));
+        return head_halves<X>(head_scaled<X>(ctx, row, p, part, inverse, 0, a),
+                              head_scaled<X>(ctx, row, p, part, inverse, half, b));
+      } else {
+        if (part.gamma.data != nullptr) {
+          const auto squares =
+              row_reduce<SumSquares>(ctx, row, map([](auto v) { return v; }, load(ctx, part.x, row)));
+          inverse = map(to_inverse, squares);
+        }
+        return three([&](int i) {
+          return head_scaled<X>(ctx, places[i], p, part, inverse, i * half,
+                                load(ctx, from_column(part.x, i * half), places[i]));
+        });
+      }
+    }();
     auto &t0 = pieces.v[0], &t1 = pieces.v[1];
-    if (half > 0) {
+    if (rotates) {
       const int64_t last = p.max_position - 1;
       const auto wanted = load_index(ctx, p.positions, at_rows(row, token));
       const auto position = map([=](auto i) { return i < 0 ? int64_t{0} : i > last ? last : i; }, wanted);
       report(map([=](auto i) { return i < 0 || i > last; }, wanted));
       const auto table0 = at_rows(at0, position);
-      if (p.interleaved) {
+      if (!Halves && p.interleaved) {
         const auto b = swap_pairs(ctx, t0);
         const auto c = load_dup(ctx, p.cos, table0), s = load_dup(ctx, p.sin, table0);
         t0 = eval(ctx, at0,
@@ -83,7 +105,7 @@ struct HeadRows {
     }
     const auto each_piece = [&](auto visit) {
       MT_UNROLL
-      for (int i = 0; i < 3; ++i) visit(places[i], i * half, pieces.v[i]);
+      for (int i = 0; i < (Halves ? 2 : 3); ++i) visit(places[i], i * half, pieces.v[i]);
     };
     if (part.y.data != nullptr)
       each_piece([&](const auto& at, int64_t first, const auto& t) { store(ctx, from_column(part.y, first), at, t); });
@@ -93,10 +115,14 @@ struct HeadRows {
     const auto slot =
         load_index(ctx, p.slots, at_rows(row, map([=](auto t) { return t < slot_tokens ? t : int64_t{-1}; }, token)));
     report(map([=](auto s) { return s >= slot_count; }, slot));
+    // 64-bit division is a function call there.
+    const bool short_slots = slot_count <= INT32_MAX;
     const auto offset_of = [&](int64_t page_stride, int64_t head_stride, int64_t token_stride) {
       return map(
           [=](auto s, auto r) {
-            const int64_t page = s / page_size, head = static_cast<uint32_t>(r) % heads;
+            const int64_t page = short_slots ? static_cast<int64_t>(static_cast<uint32_t>(s) / static_cast<uint32_t>(page_size))
+                                             : s / page_size,
+                          head = static_cast<uint32_t>(r) % heads;
             return s < 0 || s >= slot_count
                        ? int64_t{-1}
                        : page * page_stride + head * head_stride + (s - page * page_size) * token_stride;

@@ -13,6 +13,8 @@ struct SoftmaxParams {
   float scale;
   bool log;
   lang::any_view mask;  ///< u8: what is 0 hides; others are added
+  int64_t chunks;       ///< long rows: programs side by side along one
+  float *largest, *sums;  ///< of each chunk: workspace
 };
 
 }  // namespace monotile::kernels

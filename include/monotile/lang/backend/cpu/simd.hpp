@@ -703,6 +703,8 @@ struct pack_op<Sum> {
   static MT_FN sums_pack<N> combine(const sums_pack<N>& a, const sums_pack<N>& b) { return a + b; }
 };
 template <>
+struct pack_op<SumSquares> : pack_op<Sum> {};
+template <>
 struct pack_op<Max> {
   template <int N>
   static MT_FN pack<N> combine(const pack<N>& a, const pack<N>& b) { return max_of(a, b); }
@@ -722,6 +724,15 @@ struct pack_op<ArgMax> {
     return {select(second, b.value, a.value), select(second, b.index, a.index)};
   }
 };
+/// How elements enter a reduction.
+template <class Op, class V>
+MT_FN V entered(const V& sum, const V& v) {
+  if constexpr (requires { Op::squares; }) {
+    return fma_of(v, v, sum);
+  } else {
+    return pack_op<Op>::combine(sum, v);
+  }
+}
 /// Halves onto each other, down to one lane.
 template <class Op, int N>
 MT_FN float reduce_pack(const pack<N>& v) {

@@ -659,15 +659,21 @@ MT_FN auto row_reduce([[maybe_unused]] Context& ctx, const place<L>& at, const X
     sum.index.part[0][0] = best.index;
   }
 #endif
-  for (; c + kPack <= at.cols; c += kPack) sum = pack_op<Op>::combine(sum, x.template at<kPack>(c));
+  for (; c + kPack <= at.cols; c += kPack) sum = entered<Op>(sum, x.template at<kPack>(c));
   V8 rest = identity_pack<Op>(V8{});
 #pragma GCC unroll 1
-  for (; c + 8 <= at.cols; c += 8) rest = pack_op<Op>::combine(rest, x.template at<8>(c));
+  for (; c + 8 <= at.cols; c += 8) rest = entered<Op>(rest, x.template at<8>(c));
   if (c < at.cols) {
     const int count = static_cast<int>(at.cols - c);
-    rest = pack_op<Op>::combine(rest, keep_first<Op, 8>(x.template tail<8>(c, count), count));
+    rest = entered<Op>(rest, keep_first<Op, 8>(x.template tail<8>(c, count), count));
   }
   return Op::combine(reduce_pack<Op>(sum), reduce_pack<Op>(rest));
+}
+
+/// The same of rows that lie in two tiles, the first half in one and the second in the other.
+template <class Op, class L, class X>
+MT_FN auto row_reduce(Context& ctx, const place<L>& at, const X& first, const X& second) {
+  return Op::combine(row_reduce<Op>(ctx, at, first), row_reduce<Op>(ctx, at, second));
 }
 
 // One row per program: nothing to combine across rows.

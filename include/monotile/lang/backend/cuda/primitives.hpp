@@ -99,7 +99,16 @@ struct rounding<int8_t> {
 
 // --- arithmetic --------------------------------------------------------------------------------------------------------------------
 MT_FN float recip_sqrt(float v) { return rsqrtf(v); }
-MT_FN float fast_exp2(float v) { return exp2f(v); }
+/// Underflows to 0 below -126, as it does on CPU: powers that are added up or rounded to 16 bits pay for no denormals.
+MT_FN float fast_exp2(float v) {
+#if defined(__CUDA_ARCH__)
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+#else
+  return exp2f(v);
+#endif
+}
 MT_FN float fast_exp(float v) { return expf(v); }
 MT_FN float fast_log(float v) { return logf(v); }
 MT_FN float fast_tanh(float v) { return tanhf(v); }

@@ -348,21 +348,37 @@ MT_WORD tile<float, L> load_bcast(Context&, const any_vector& from, const place<
 
 /// A vector over columns that is wanted later: loaded now where rows stay on chip, so that its latency hides behind what comes before (a prefetch
 /// instruction instead cost a tenth of the residual norm's time: H200, 2026-11-29), and chunk by chunk where rows are streamed.
+/// Vectors of 16 bits wait as they are, in half the registers; those of fp32 are loaded when they are wanted.
 template <class L>
 struct vector_ahead {
   any_vector from;
-  tile<float, L> t;
+  half_t raw[kLanes][L::elements];  // of either type: their bits
 };
 template <class L>
-MT_FN vector_ahead<L> load_ahead(Context& ctx, const any_vector& from, const place<L>& at) {
+MT_FN vector_ahead<L> load_ahead(Context&, const any_vector& from, const place<L>& at) {
   vector_ahead<L> a{from, {}};
-  if constexpr (!L::streaming) a.t = load_bcast(ctx, from, at);
+  if constexpr (!L::streaming) {
+    for (int l = 0; l < kLanes; ++l) {
+      if (from.dtype != DType::f32)
+        load_lane<cache::read_only, half_t, L>(a.raw[l], static_cast<const half_t*>(from.data), from.vectors, at, l, half_t{});
+    }
+  }
   return a;
 }
 template <class L>
-MT_FN tile<float, L> arrived(Context& ctx, const vector_ahead<L>& a, const place<L>& at) {
-  if constexpr (L::streaming) return load_bcast(ctx, a.from, at);
-  return a.t;
+MT_WORD tile<float, L> arrived(Context& ctx, const vector_ahead<L>& a, const place<L>& at) {
+  if (L::streaming || a.from.dtype == DType::f32) return load_bcast(ctx, a.from, at);
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    if (a.from.dtype == DType::bf16) {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) t.v[l][e] = promote(bfloat16_t{a.raw[l][e].bits});
+    } else {
+      MT_UNROLL
+      for (int e = 0; e < L::elements; ++e) t.v[l][e] = promote(a.raw[l][e]);
+    }
+  }
+  return t;
 }
 
 template <class T>
@@ -818,6 +834,18 @@ MT_FN void finish_rows(Context& ctx, row_value<T, L>& r) {
   }
 }
 
+/// How an element enters a reduction.
+template <class Op, class T, class U>
+MT_FN T entered(T sum, U v) {
+  if constexpr (requires { Op::squares; }) {
+    return fma_of(promote(v), promote(v), sum);
+  } else if constexpr (__is_same(Op, Max) && __is_same(T, float)) {
+    return max_of(sum, promote(v));  // one instruction; NaN never wins
+  } else {
+    return Op::combine(sum, v);
+  }
+}
+
 /// This lane's share of a row reduction (cells that do not exist stay out), added to `into`.
 template <class Op, class T, class L>
 MT_FN void accumulate(const place<L>& at, row_value<T, L>& into, const tile<T, L>& t) {
@@ -828,15 +856,15 @@ MT_FN void accumulate(const place<L>& at, row_value<T, L>& into, const tile<T, L
       for (int i = 0; i < L::vectors; ++i) {
         if (at.local_col(l, i * L::vector_elements) >= at.limit) continue;
         MT_UNROLL
-        for (int e = 0; e < L::vector_elements; ++e) sum = Op::combine(sum, t.v[l][i * L::vector_elements + e]);
+        for (int e = 0; e < L::vector_elements; ++e) sum = entered<Op>(sum, t.v[l][i * L::vector_elements + e]);
       }
     } else if (at.full(l)) {
       MT_UNROLL
-      for (int e = 0; e < L::elements; ++e) sum = Op::combine(sum, t.v[l][e]);
+      for (int e = 0; e < L::elements; ++e) sum = entered<Op>(sum, t.v[l][e]);
     } else {
       MT_UNROLL
       for (int e = 0; e < L::elements; ++e) {
-        if (at.local_col(l, e) < at.limit) sum = Op::combine(sum, t.v[l][e]);
+        if (at.local_col(l, e) < at.limit) sum = entered<Op>(sum, t.v[l][e]);
       }
     }
     into.v[l] = sum;
@@ -849,6 +877,18 @@ MT_FN row_value<T, L> row_reduce(Context& ctx, const place<L>& at, const tile<T,
   row_value<T, L> r;
   for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(T{});
   accumulate<Op>(at, r, t);
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+
+/// The same of rows that lie in two tiles, the first half in one and the second in the other: what a layout of twice as many lanes would give, to the bit.
+template <class Op, class T, class L>
+MT_FN row_value<T, L> row_reduce(Context& ctx, const place<L>& at, const tile<T, L>& first, const tile<T, L>& second) {
+  row_value<T, L> r, other;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = other.v[l] = Op::identity(T{});
+  accumulate<Op>(at, r, first);
+  accumulate<Op>(at, other, second);
+  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::combine(r.v[l], other.v[l]);
   finish_rows<Op>(ctx, r);
   return r;
 }
