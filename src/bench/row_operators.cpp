@@ -90,6 +90,7 @@ Definition<ops::GatedQuantiseArgs> gated_quantise_definition() {
         return std::vector{a.codes, a.scales};
       }};
   definition.code_steps = 1;
+  definition.fp32_of_rounded = true;
   return definition;
 }
 
@@ -116,6 +117,7 @@ Definition<ops::RmsNormQuantiseArgs> norm_quantise_definition() {
                                                        return std::vector{a.codes, a.scales, a.residual};
                                                      }};
   definition.code_steps = 1;
+  definition.fp32_of_rounded = true;
   return definition;
 }
 

@@ -34,6 +34,9 @@ struct Definition {
   double (*accumulation)(const Dims& dims) = nullptr;
   /// Codes of one byte may be this many steps of their format off, where what is rounded to them was computed; else none.
   int code_steps = 0;
+  /// fp32 results follow from values that were rounded to the call's dtype, such as a scale from the largest of them: they may be as far off as that
+  /// one rounding, which falls on the other side where the value lies next to the middle.
+  bool fp32_of_rounded = false;
 };
 
 /// From |value| to the next code.
@@ -195,10 +198,11 @@ class TypedCase : public Case {
 
   void compare(const std::vector<double>& wanted, const TensorView& view, int64_t piece, Accuracy& accuracy) const {
     // Half a unit in the last place is what one rounding costs; the kernel's own arithmetic gets the other half.
-    const double unit = view.dtype == DType::f16    ? 0x1p-10
-                        : view.dtype == DType::bf16 ? 0x1p-7
-                        : view.dtype == DType::f32  ? 1e-5
-                                                    : 0.0;
+    const DType rounded = view.dtype == DType::f32 && definition_.fp32_of_rounded ? dtype_ : view.dtype;
+    const double unit = rounded == DType::f16    ? 0x1p-10
+                        : rounded == DType::bf16 ? 0x1p-7
+                        : rounded == DType::f32  ? 1e-5
+                                                 : 0.0;
     const double accumulated = definition_.accumulation != nullptr ? definition_.accumulation(dims_) : 0.0;
     const std::vector<double> given = elements_of(view);
     for (size_t i = 0; i < wanted.size(); ++i) {

@@ -51,6 +51,8 @@ void launch_rows(const Plan<Args>& plan, Stream& stream, const Args& a, Params& 
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 
+/// Bytes of scratch behind that list: groups of neighbours whose elements may be candidates (list_largest in threshold.hpp).
+constexpr size_t kGroupBytes = 2048 * sizeof(int32_t);
 /// Bytes of scratch for the list of a row's candidates.
 uint64_t list_bytes(int64_t cols, int threads) {
   return threads <= 1 ? 0 : cols > RowScan::kChunk ? RowScan::kListBytes : lang::shortlist_bytes(threads);
@@ -134,10 +136,13 @@ const char* top_k_supports(const Args& a, const DeviceInfo& device) {
 
 template <class Args>
 void plan_top_k(const Args& a, const DeviceInfo& device, Plan<Args>& plan) {
-  const RowScan scan = pick_row_scan(a.logits.dim(0), a.logits.dim(1), TopKShape<Args>::k(a), device);
-  plan.config = {tile_of(a, device).threads, scan.chunks,
-                 scan.capacity_log2,         scan.slice,
-                 top_k_kernel(a, device),    kernel_number("row_scan", a.logits.dtype, kBlock4, device)};
+  const RowScan scan = pick_row_scan(a.logits.dim(0), a.logits.dim(1), device);
+  plan.config = {tile_of(a, device).threads,
+                 scan.chunks,
+                 scan.groups,
+                 scan.slice,
+                 top_k_kernel(a, device),
+                 kernel_number("row_scan", a.logits.dtype, scan_layout(a.logits, device), device)};
   plan.workspace_bytes = scan.workspace_bytes();
 }
 
@@ -150,7 +155,7 @@ void launch_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* w
   p.k = static_cast<int32_t>(TopKShape<Args>::k(a));
   p.list_bytes = list_bytes(p.cols, threads);
   p.facts = scan.facts(workspace);
-  const size_t scratch = p.list_bytes + static_cast<size_t>(p.k) * 8;
+  const size_t scratch = p.list_bytes + std::max(static_cast<size_t>(p.k) * 8, scan.chunks != 0 ? kGroupBytes : 0);
   each_slice(scan, a.logits.dim(0), [&](int64_t first, int64_t rows) {
     p.rows = rows;
     p.logits = logits_from<X>(a.logits, first);
@@ -158,7 +163,7 @@ void launch_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* w
     TopKShape<Args>::fill(p, a, first);
     if (scan.chunks != 0) {
       kernels::ScanParams<X> s{};
-      s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols, s.wanted = p.k;
+      s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols, s.maxima = p.k > 0;
       s.mass_factor = p.log ? 1.44269504f : 0.0f;
       queue(plan.config[5], stream, Grid{rows * scan.chunks, RowScan::kThreads, 0, 1}, s);
     }
@@ -234,16 +239,16 @@ void run_penalties(const Plan<PenaltiesArgs>& plan, Stream& stream, const Penalt
 
 // ---- Sampling ----
 
-constexpr int64_t kMostWanted = 512;  // candidates that the chunks of a long row list at most
+constexpr int64_t kMostWanted = 512;  // candidates of a long row that are listed at most, if no more are equal
 
 void plan_sample(const SampleArgs& a, const DeviceInfo& device, Plan<SampleArgs>& plan) {
-  const RowScan scan = pick_row_scan(a.logits.dim(0), a.logits.dim(1), kMostWanted, device);
+  const RowScan scan = pick_row_scan(a.logits.dim(0), a.logits.dim(1), device);
   plan.config = {tile_of(a, device).threads,
                  scan.chunks,
-                 scan.capacity_log2,
+                 scan.groups,
                  scan.slice,
                  kernel_number("sample", a.logits.dtype, tile_of(a, device).layout, device),
-                 kernel_number("row_scan", a.logits.dtype, kBlock4, device),
+                 kernel_number("row_scan", a.logits.dtype, scan_layout(a.logits, device), device),
                  kernel_number("sample_chunk", a.logits.dtype, kBlock4, device),
                  penalty_kernel(a.logits.dtype, device)};
   plan.workspace_bytes = scan.workspace_bytes();
@@ -272,13 +277,14 @@ void launch_sample(const Plan<SampleArgs>& plan, Stream& stream, const SampleArg
     if (scan.chunks != 0) {
       kernels::ScanParams<X> s{};
       s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols;
-      s.wanted = p.most_wanted, s.sampling = true;
+      s.sampling = true;
       s.temperature = p.temperature, s.top_p = p.top_p, s.min_p = p.min_p, s.top_k = p.top_k;
       const Grid chunks{rows * scan.chunks, RowScan::kThreads, 0, 1};
       queue(plan.config[5], stream, chunks, s);
       queue(plan.config[6], stream, chunks, p);
     }
-    queue(plan.config[4], stream, Grid{rows, threads, p.list_bytes, cpu_grain(p.cols * 4)}, p);
+    const size_t scratch = p.list_bytes + (scan.chunks != 0 ? kGroupBytes : 0);
+    queue(plan.config[4], stream, Grid{rows, threads, scratch, cpu_grain(p.cols * 4)}, p);
   });
 }
 

@@ -13,18 +13,14 @@ struct ArgmaxParams {
   int64_t rows, cols;
 };
 
-/// What the chunks of long rows leave behind: one entry per (row, chunk); lists of 2^capacity_log2 elements each.
+/// What the chunks of long rows leave behind: one entry per (row, chunk), and the largest of every eight neighbours.
 struct ChunkFacts {
   float* largest;
-  int32_t* index;    ///< of the largest; -1: there is a NaN
-  float* threshold;  ///< all elements of the chunk from here on are listed
-  int32_t* count;    ///< of those; -1: they did not fit
-  float* mass;       ///< sum of 2^((v - largest) * factor)
-  int32_t* drawn;    ///< the chunk's winner, where all tokens take part in the draw
-  float* values;
-  int32_t* columns;
+  int32_t* index;  ///< of the largest; -1: there is a NaN
+  float* mass;     ///< sum of 2^((v - largest) * factor)
+  int32_t* drawn;  ///< the chunk's winner, where all tokens take part in the draw
+  lang::view<float> maxima;
   int32_t chunks;  ///< 0: rows are not scanned
-  int32_t capacity_log2;
 };
 
 template <class X>
@@ -32,8 +28,8 @@ struct ScanParams {
   lang::view<const X> logits;
   ChunkFacts facts;
   int64_t rows, cols;
-  int32_t wanted;     ///< of the largest elements of the row; where `sampling`, at most
   float mass_factor;  ///< above 0: sum 2^((v - largest) * factor)
+  bool maxima;        ///< those of neighbours are wanted
   bool sampling;      ///< what is wanted follows from the filters of the row
   const float *temperature, *top_p, *min_p;
   const int32_t* top_k;
@@ -67,7 +63,7 @@ struct SampleParams {
   int64_t rows, cols;
   uint64_t list_bytes;  ///< of scratch
   ChunkFacts facts;
-  int32_t most_wanted;  ///< what the chunks list at most
+  int32_t most_wanted;  ///< candidates that are listed at most
 };
 
 /// Entries per row; null or 0 columns: off.

@@ -67,8 +67,9 @@ struct Sample {
                                 })
           .index;
     }
-    const float from =
-        scanned ? list_chunks(ctx, x, p.facts, number) : kInfinity;  // the list holds all of the row from here on
+    // The list holds all of the row from here on.
+    const int32_t wanted = f.top_k > 0 && f.top_k < p.most_wanted ? f.top_k : p.most_wanted;
+    const float from = scanned ? list_largest<L, X>(ctx, x, p, number, largest, wanted) : kInfinity;
     float total = 0.0f;
     if (f.by_mass && f.top_k == 0 && scanned) {
       total = total_of_chunks(ctx, p.facts, number, largest, factor);

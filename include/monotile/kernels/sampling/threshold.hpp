@@ -150,21 +150,54 @@ MT_FN float total_of_chunks(Ctx& ctx, const ChunkFacts& f, int64_t row, float la
       ctx, f.chunks, [=](int32_t i) { return f.mass[first + i] * weight_of(f.largest[first + i], largest, factor); });
 }
 
-/// Lists the elements that the chunks of row `row` set aside, from the highest of their thresholds on: all of the row above it. Returns the
-/// threshold, or +infinity where some chunk has no list.
-template <class Ctx, class List>
-MT_FN float list_chunks(Ctx& ctx, List& x, const ChunkFacts& f, int64_t row) {
-  const int64_t first = row * f.chunks;
-  if (fold_items<Min>(ctx, f.chunks, [=](int32_t i) { return f.count[first + i]; }) < 0) return kInfinity;
-  const float lowest = fold_items<Max>(ctx, f.chunks, [=](int32_t i) { return f.threshold[first + i]; });
-  const float* const values = f.values + (first << f.capacity_log2);
-  const int32_t* const columns = f.columns + (first << f.capacity_log2);
-  const int32_t mask = (1 << f.capacity_log2) - 1;
-  list_items(
-      ctx, x, f.chunks << f.capacity_log2,
-      [=](int32_t i) { return (i & mask) < f.count[first + (i >> f.capacity_log2)] && values[i] >= lowest; },
-      [=](int32_t i) { return values[i]; }, [=](int32_t i) { return columns[i]; });
-  return x.listed ? lowest : kInfinity;
+/// The largest threshold found that at least `wanted` elements reach, and no more than `most` if there is one.
+template <class Ctx, class Row>
+MT_FN float threshold_for(Ctx& ctx, Row& x, float largest, float wanted, float most) {
+  float low = -kInfinity, high = at_order(order_of(largest) + 1), step = 2.0f;
+  for (int pass = 0;; ++pass) {
+    // Steps away from the largest, each twice as wide, until enough is found; then halving, at times in the order of floats, which bounds the passes.
+    float next = low == -kInfinity ? largest - step : low + (high - low) * 0.5f;
+    step *= 2.0f;
+    if (!(next > low && next < high) || pass % 8 == 7) next = middle_in_order(low, high);
+    if (!(next > low)) return low;
+    const float count = uniform(fold_at<Sum>(ctx, x, [=](auto, auto v) { return select(v >= next, 1.0f, 0.0f); }));
+    if (count < wanted) {
+      high = next;
+      continue;
+    }
+    low = next;
+    if (count <= most) return low;
+  }
 }
 
+/// Lists the largest elements of row `place`, at least `wanted` of them: all from a threshold on, which is returned; +infinity where they do not fit.
+/// Few maxima of neighbours are searched instead of all elements: enough of these reach a threshold that enough of those reach.
+template <class L, class X, class Ctx, class List, class Params>
+MT_FN float list_largest(Ctx& ctx, List& x, const Params& p, int64_t row, float largest, int32_t wanted) {
+  constexpr int32_t kNeighbours = L::vector_elements, kGroups = 2048;
+  const int32_t cols = static_cast<int32_t>(p.cols), groups = (cols + kNeighbours - 1) / kNeighbours;
+  if (!L::streaming || wanted > groups) return kInfinity;  // shorter rows are not scanned
+  const auto at = rows_of<L>(ctx, p.rows, groups);
+  auto bounds = p.facts.maxima;
+  bounds.vectors = true;  // they were written one by one
+  auto maxima = hold(ctx, at, [&](const auto& c) { return load(ctx, bounds, c); });
+  const float goal = static_cast<float>(wanted), threshold = threshold_for(ctx, maxima, largest, goal, goal * 1.25f + 4.0f);
+  int32_t* const found = scratch_at<int32_t>(ctx, p.list_bytes);
+  const int32_t count = collect_where(
+      ctx, maxima, [=](auto, auto v) { return v >= threshold; },
+      [=](int32_t slot, int32_t c, float) {
+        if (slot < kGroups) found[slot] = c;
+      });
+  if (count > kGroups) return kInfinity;
+  const X* const logits = p.logits.row(row);
+  const auto column = [=](int32_t i) { return found[i / kNeighbours] * kNeighbours + i % kNeighbours; };
+  list_items(
+      ctx, x, count * kNeighbours,
+      [=](int32_t i) {
+        const int32_t c = column(i);
+        return c < cols && promote(logits[c]) >= threshold;
+      },
+      [=](int32_t i) { return promote(logits[column(i)]); }, column);
+  return x.listed ? threshold : kInfinity;
+}
 }  // namespace monotile::kernels

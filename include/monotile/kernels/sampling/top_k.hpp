@@ -26,7 +26,7 @@ struct TopK {
       largest = top.value;
       scanned = top.index >= 0;  // chunks with a NaN are of no use
       if (p.status != nullptr) store_row_value(ctx, p.status, place, scanned ? ops::row_ok : ops::row_has_nan);
-      if (scanned) list_chunks(ctx, tokens, p.facts, row);
+      if (scanned && p.k > 0) list_largest<L, X>(ctx, tokens, p, row, largest, p.k);
     } else if (p.status != nullptr) {
       auto raw = hold(ctx, place, [&](const auto& at) { return load(ctx, p.logits, at); });
       const float nan = uniform(fold_at<Max>(ctx, raw, [](auto, auto v) { return select(is_nan(v), 1.0f, 0.0f); }));
@@ -60,6 +60,17 @@ struct TopK {
     }
     const int32_t k = p.k;
     if (k == 0) return;
+    float* const values = p.values + row * k;
+    int32_t* const ids = p.ids + row * k;
+    const auto put = [=](int32_t rank, float v, int32_t c) {
+      if (rank >= k) return;
+      values[rank] = judged(v);
+      ids[rank] = c;
+    };
+    if (scanned && tokens.listed && tokens.count <= 1024) {
+      sort_pairs(ctx, tokens.values, tokens.columns, tokens.count, put);
+      return;
+    }
     KeptTokens kept{-kInfinity, INT32_MAX};
     if (k < p.cols)
       kept = smallest_prefix(ctx, tokens, kept, largest, {true, static_cast<float>(k), 0.0f, 0.0f, 4.0f, 0.0f});
@@ -73,12 +84,7 @@ struct TopK {
           found[slot] = v;
           columns[slot] = c;
         });
-    float* const values = p.values + row * k;
-    int32_t* const ids = p.ids + row * k;
-    sort_pairs(ctx, found, columns, k, [=](int32_t rank, float v, int32_t c) {
-      values[rank] = judged(v);
-      ids[rank] = c;
-    });
+    sort_pairs(ctx, found, columns, k, put);
   }
 };
 
