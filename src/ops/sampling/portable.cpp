@@ -11,7 +11,12 @@ namespace {
 /// Searches hold more in registers, and meet whole long rows on lanes only where the lists of a scan do not suffice.
 template <class Args>
 RowTile tile_of(const Args& a, const DeviceInfo& device) {
-  if constexpr (std::is_same_v<Args, ArgmaxArgs>) return pick_block_tile(a.logits.dim(1), device, 1024);
+  if constexpr (std::is_same_v<Args, ArgmaxArgs>) {
+    const RowTile tile = pick_block_tile(a.logits.dim(1), device, 256);
+    // Long rows are cut into chunks, by their length alone.
+    if (tile.layout != kWide || compiles_on_use(device)) return tile;
+    return {(whole_vectors(a.logits) ? kExact : 0) + kBlock2, 256, 0};
+  }
   RowTile tile = pick_block_tile(a.logits.dim(1), device, 512);
   if (tile.layout == kWide) tile.layout = kStream;
   return tile;
@@ -33,35 +38,11 @@ double cost(const Args&, const DeviceInfo&) {
   return 1.0;
 }
 
-template <class Args>
-void make_plan(const Args& a, const DeviceInfo& device, Plan<Args>& plan) {
-  plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
-  plan.config = {tile_of(a, device).threads};
-}
-
-template <class Params, class Args>
-void launch_rows(const Plan<Args>& plan, Stream& stream, const Args& a, Params& p) {
-  p.logits = row_view<typename decltype(p.logits)::element>(a.logits);
-  p.ids = a.ids.template as<int32_t>();
-  p.status = a.status.template as<int32_t>();
-  p.rows = a.logits.dim(0);
-  p.cols = a.logits.dim(1);
-  const int threads = static_cast<int>(plan.config[0]);
-  const Grid grid{p.rows, threads, 0, cpu_grain(p.cols * 4)};
-  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
-}
-
 /// Bytes of scratch behind that list: groups of neighbours whose elements may be candidates (list_largest in threshold.hpp).
 constexpr size_t kGroupBytes = 2048 * sizeof(int32_t);
 /// Bytes of scratch for the list of a row's candidates.
 uint64_t list_bytes(int64_t cols, int threads) {
   return threads <= 1 ? 0 : cols > RowScan::kChunk ? RowScan::kListBytes : lang::shortlist_bytes(threads);
-}
-
-template <class X>
-void launch(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a) {
-  kernels::ArgmaxParams<X> p{};
-  launch_rows(plan, stream, a, p);
 }
 
 template <class T>
@@ -89,6 +70,46 @@ int64_t kernel_number(const char* name, DType dtype, uint32_t layout, const Devi
 template <class Params>
 void queue(int64_t kernel, Stream& stream, const Grid& grid, const Params& p) {
   reinterpret_cast<KernelFn<Params>>(kernel)(stream, grid, p);
+}
+
+// ---- Argmax ----
+
+constexpr int64_t kArgmaxChunk = 256 * row_layout<kBlock2>::elements;
+/// Rows that share the workspace.
+int64_t argmax_slice(int64_t rows, int64_t chunks) { return std::min(rows, std::max<int64_t>(64, 65536 / chunks)); }
+
+const char* argmax_supports(const ArgmaxArgs& a, const DeviceInfo& device) {
+  const RowTile tile = tile_of(a, device);
+  return kernel_number(tile.rows_per_program == 0 ? "argmax_chunk" : "argmax", a.logits.dtype, tile.layout, device) == 0
+             ? "not built for this target"
+             : nullptr;
+}
+void plan_argmax(const ArgmaxArgs& a, const DeviceInfo& device, Plan<ArgmaxArgs>& plan) {
+  const RowTile tile = tile_of(a, device);
+  const int64_t chunks = tile.rows_per_program == 0 ? ceil_div(a.logits.dim(1), kArgmaxChunk) : 0;
+  plan.config = {tile.threads, chunks,
+                 kernel_number(chunks != 0 ? "argmax_chunk" : "argmax", a.logits.dtype, tile.layout, device),
+                 kernel_number("argmax_row", a.logits.dtype, 0, device), device.wave};
+  if (chunks != 0) plan.workspace_bytes = static_cast<size_t>(argmax_slice(a.logits.dim(0), chunks) * chunks * 8);
+}
+template <class X>
+void launch_argmax(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a, void* workspace) {
+  const int64_t rows = a.logits.dim(0), chunks = plan.config[1];
+  kernels::ArgmaxParams<X> p{};
+  p.cols = a.logits.dim(1);
+  p.chunks = static_cast<int32_t>(chunks);
+  const int64_t slice = chunks == 0 ? rows : argmax_slice(rows, chunks);
+  p.largest = static_cast<float*>(workspace);
+  p.columns = reinterpret_cast<int32_t*>(p.largest + slice * chunks);
+  for (int64_t first = 0; first < rows; first += slice) {
+    p.rows = std::min(slice, rows - first);
+    p.logits = logits_from<X>(a.logits, first);
+    p.ids = rows_from<int32_t>(a.ids, first);
+    p.status = rows_from<int32_t>(a.status, first);
+    const int threads = static_cast<int>(plan.config[0]);
+    queue(plan.config[2], stream, Grid{chunks == 0 ? p.rows : p.rows * chunks, threads, 0, cpu_grain(p.cols * 4)}, p);
+    if (chunks != 0) queue(plan.config[3], stream, Grid{p.rows, static_cast<int>(plan.config[4]), 0, 1}, p);
+  }
 }
 
 // ---- Top-k and log-probabilities ----
@@ -184,9 +205,14 @@ void run_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* work
 // ---- Penalties ----
 
 constexpr int64_t kWindow = 8192;  // columns whose counts a program holds
+// Histories up to this length are one program's work on lanes (PenaliseFew), whose scratch they share with as many buckets as a window has columns.
+constexpr int64_t kFewTokens = 2048;
 
-int64_t penalty_kernel(DType dtype, const DeviceInfo& device) {
-  return kernel_number("apply_penalties", dtype, 0, device);
+bool few_tokens(const PenaltiesArgs& a, const DeviceInfo& device) {
+  return device.device.kind != DeviceKind::cpu && (!a.history.defined() || a.history.dim(1) <= kFewTokens);
+}
+int64_t penalty_kernel(const PenaltiesArgs& a, DType dtype, const DeviceInfo& device) {
+  return kernel_number("apply_penalties", dtype, few_tokens(a, device) ? 1 : 0, device);
 }
 
 template <class X>
@@ -213,6 +239,10 @@ void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, con
   p.window = std::min(kWindow, p.cols);
   const int64_t windows = (p.cols + p.window - 1) / p.window;
   const bool lanes = device.device.kind != DeviceKind::cpu;
+  if (few_tokens(a, device)) {
+    const int threads = compiles_on_use(device) ? 256 : 512;
+    return queue(kernel, stream, Grid{p.rows, threads, static_cast<size_t>(kWindow + 2 * kFewTokens) * 4, 1}, p);
+  }
   p.parts = lanes ? windows : 1;
   p.windows = lanes ? 1 : windows;
   queue(kernel, stream, Grid{p.rows * p.parts, 256, static_cast<size_t>(p.window) * 8, 1}, p);
@@ -227,10 +257,10 @@ void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, con
 }
 
 const char* penalties_support(const PenaltiesArgs& a, const DeviceInfo& device) {
-  return penalty_kernel(a.logits.dtype, device) == 0 ? "not built for this target" : nullptr;
+  return penalty_kernel(a, a.logits.dtype, device) == 0 ? "not built for this target" : nullptr;
 }
 void plan_penalties(const PenaltiesArgs& a, const DeviceInfo& device, Plan<PenaltiesArgs>& plan) {
-  plan.config = {penalty_kernel(a.logits.dtype, device)};
+  plan.config = {penalty_kernel(a, a.logits.dtype, device)};
 }
 void run_penalties(const Plan<PenaltiesArgs>& plan, Stream& stream, const PenaltiesArgs& a, void*) {
   if (a.logits.size() == 0) return;
@@ -250,7 +280,7 @@ void plan_sample(const SampleArgs& a, const DeviceInfo& device, Plan<SampleArgs>
                  kernel_number("sample", a.logits.dtype, tile_of(a, device).layout, device),
                  kernel_number("row_scan", a.logits.dtype, scan_layout(a.logits, device), device),
                  kernel_number("sample_chunk", a.logits.dtype, kBlock4, device),
-                 penalty_kernel(a.logits.dtype, device)};
+                 penalty_kernel(a.penalties, a.logits.dtype, device)};
   plan.workspace_bytes = scan.workspace_bytes();
 }
 
@@ -347,19 +377,19 @@ void run_verify(const Plan<VerifyArgs>& plan, Stream& stream, const VerifyArgs& 
   queue(plan.config[4], stream, Grid{1, lanes ? 256 : 1, 0, 1}, p);
 }
 
-void run_argmax(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a, void*) {
+void run_argmax(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a, void* workspace) {
   if (a.ids.size() == 0) return;
   switch (a.logits.dtype) {
-    case DType::f32: return launch<float>(plan, stream, a);
-    case DType::f16: return launch<half_t>(plan, stream, a);
-    default: return launch<bfloat16_t>(plan, stream, a);
+    case DType::f32: return launch_argmax<float>(plan, stream, a, workspace);
+    case DType::f16: return launch_argmax<half_t>(plan, stream, a, workspace);
+    default: return launch_argmax<bfloat16_t>(plan, stream, a, workspace);
   }
 }
 
 }  // namespace
 
-const Implementation<ArgmaxArgs> argmax_portable = {"portable",       Tier::portable,        supports<ArgmaxArgs>,
-                                                    cost<ArgmaxArgs>, make_plan<ArgmaxArgs>, run_argmax};
+const Implementation<ArgmaxArgs> argmax_portable = {"portable",       Tier::portable, argmax_supports,
+                                                    cost<ArgmaxArgs>, plan_argmax,    run_argmax};
 const Implementation<SampleArgs> sample_portable = {"portable",       Tier::portable, supports<SampleArgs>,
                                                     cost<SampleArgs>, plan_sample,    run_sample};
 const Implementation<TopKArgs> top_k_portable = {"portable",     Tier::portable,       top_k_supports<TopKArgs>,

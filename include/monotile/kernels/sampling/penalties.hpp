@@ -6,6 +6,53 @@
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
 
+/// What a row says of its penalties. The first `prompt` of `length` tokens were given, the others made.
+struct RowPenalties {
+  float repetition, presence, frequency;
+  int32_t length, prompt;
+  const int32_t* history;
+
+  template <class Params>
+  static MT_FN RowPenalties of(const Params& p, int64_t row) {
+    const auto value = [=](const float* values, float otherwise) {
+      return values == nullptr ? otherwise : values[row];
+    };
+    RowPenalties r{value(p.repetition, 1.0f), value(p.presence, 0.0f), value(p.frequency, 0.0f), 0, 0, nullptr};
+    const int32_t most = p.history == nullptr ? 0 : static_cast<int32_t>(p.history_cols);
+    const int32_t length = p.history_length == nullptr ? most : p.history_length[row];
+    r.length = length < 0 ? 0 : length > most ? most : length;
+    const int32_t prompt = p.prompt_length == nullptr ? 0 : p.prompt_length[row];
+    r.prompt = prompt < 0 ? 0 : prompt > r.length ? r.length : prompt;
+    r.history = p.history + row * p.history_stride;
+    return r;
+  }
+  MT_FN bool any() const { return length > 0 && (repetition != 1.0f || presence != 0.0f || frequency != 0.0f); }
+  /// The logit of a token that was made so often, or only given.
+  MT_FN float penalised(float v, int32_t made) const {
+    v = v > 0.0f ? v / repetition : v * repetition;
+    return made > 0 ? fma_of(-frequency, static_cast<float>(made), v) - presence : v;
+  }
+};
+
+/// Adds the biases of row `row` in columns [first, first + n), whose logits these are: the first entry of a token adds all of its entries, in order.
+template <class X, class Ctx, class Params>
+MT_FN void add_biases(Ctx& ctx, const Params& p, int64_t row, X* logits, int64_t first, int32_t n) {
+  const int32_t* const bias_ids = p.bias_ids + row * p.bias_cols;
+  const float* const bias = p.bias + row * p.bias_cols;
+  const int32_t biased = static_cast<int32_t>(p.bias_cols);
+  if (biased == 0) return;
+  for_items(ctx, biased, [=](int32_t i) {
+    const int64_t at = bias_ids[i] - first;
+    if (at < 0 || at >= n) return;
+    for (int32_t j = 0; j < i; ++j) {
+      if (bias_ids[j] == bias_ids[i]) return;
+    }
+    float sum = 0.0f;
+    for (int32_t j = i; j < biased; ++j) sum += bias_ids[j] == bias_ids[i] ? bias[j] : 0.0f;
+    logits[at] = stored<X>(promote(logits[at]) + sum);
+  });
+}
+
 /// Programs share a row, window by window: a window's counts lie in scratch, and only logits that change are touched.
 template <class X>
 struct Penalise {
@@ -14,21 +61,7 @@ struct Penalise {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const int64_t row = program_of(ctx) / p.parts, part = program_of(ctx) % p.parts;
-    const auto value = [=](const float* values, float otherwise) {
-      return values == nullptr ? otherwise : values[row];
-    };
-    const float repetition = value(p.repetition, 1.0f), presence = value(p.presence, 0.0f),
-                frequency = value(p.frequency, 0.0f);
-    const int32_t most = p.history == nullptr ? 0 : static_cast<int32_t>(p.history_cols);
-    int32_t length = p.history_length == nullptr ? most : p.history_length[row];
-    length = length < 0 ? 0 : length > most ? most : length;
-    int32_t prompt = p.prompt_length == nullptr ? 0 : p.prompt_length[row];
-    prompt = prompt < 0 ? 0 : prompt > length ? length : prompt;
-    const int32_t* const history = p.history + row * p.history_stride;
-    const int32_t* const bias_ids = p.bias_ids + row * p.bias_cols;
-    const float* const bias = p.bias + row * p.bias_cols;
-    const int32_t biased = static_cast<int32_t>(p.bias_cols);
-    const bool penalised = repetition != 1.0f || presence != 0.0f || frequency != 0.0f;
+    const RowPenalties r = RowPenalties::of(p, row);
     int32_t *const made = scratch_at<int32_t>(ctx, 0), *const given = made + p.window;
 
     for (int64_t w = part * p.windows; w < (part + 1) * p.windows; ++w) {
@@ -36,35 +69,68 @@ struct Penalise {
       const int32_t n = static_cast<int32_t>(p.cols - first < p.window ? p.cols - first : p.window);
       if (n <= 0) break;
       X* const logits = p.logits.row(row) + first;
-      if (penalised && length > 0) {
+      if (r.any()) {
         const auto in_window = [=](int32_t i) {
-          const int64_t at = history[i] - first;
+          const int64_t at = r.history[i] - first;
           return at >= 0 && at < n ? static_cast<int32_t>(at) : -1;
         };
         for_items(ctx, n, [=](int32_t c) { made[c] = given[c] = 0; });
-        count_items(ctx, given, prompt, in_window);
-        count_items(ctx, made, length - prompt, [=](int32_t i) { return in_window(prompt + i); });
+        count_items(ctx, given, r.prompt, in_window);
+        count_items(ctx, made, r.length - r.prompt, [=](int32_t i) { return in_window(r.prompt + i); });
         for_items(ctx, n, [=](int32_t c) {
-          if (made[c] == 0 && given[c] == 0) return;
-          float v = promote(logits[c]);
-          v = v > 0.0f ? v / repetition : v * repetition;
-          if (made[c] > 0) v = v - frequency * static_cast<float>(made[c]) - presence;
-          logits[c] = stored<X>(v);
+          if (made[c] != 0 || given[c] != 0) logits[c] = stored<X>(r.penalised(promote(logits[c]), made[c]));
         });
       }
-      if (biased > 0) {
-        for_items(ctx, biased, [=](int32_t i) {  // the first entry of a token adds all of its entries, in order
-          const int64_t at = bias_ids[i] - first;
-          if (at < 0 || at >= n) return;
-          for (int32_t j = 0; j < i; ++j) {
-            if (bias_ids[j] == bias_ids[i]) return;
-          }
-          float sum = 0.0f;
-          for (int32_t j = i; j < biased; ++j) sum += bias_ids[j] == bias_ids[i] ? bias[j] : 0.0f;
-          logits[at] = stored<X>(promote(logits[at]) + sum);
-        });
-      }
+      add_biases(ctx, p, row, logits, first, n);
     }
+  }
+};
+
+/// One program per row, for histories that fit in scratch: tokens fall into buckets, and only those that share one are compared with all others.
+template <class X>
+struct PenaliseFew {
+  using Params = PenaltyParams<X>;
+  static constexpr int32_t kBuckets = 8192, kMostTokens = 2048;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const int64_t row = program_of(ctx);
+    const RowPenalties r = RowPenalties::of(p, row);
+    X* const logits = p.logits.row(row);
+    const int32_t cols = static_cast<int32_t>(p.cols);
+    if (r.any()) {
+      int32_t *const counts = scratch_at<int32_t>(ctx, 0), *const tokens = counts + kBuckets,
+                     *const crowded = tokens + kMostTokens;
+      const int32_t length = r.length;
+      for_items(ctx, kBuckets, [=](int32_t b) { counts[b] = 0; });
+      for_items(ctx, length, [=](int32_t i) {
+        const int32_t token = r.history[i];
+        tokens[i] = token < cols ? token : -1;
+      });
+      const auto bucket = [=](int32_t i) { return tokens[i] < 0 ? -1 : tokens[i] % kBuckets; };
+      count_items(ctx, counts, length, bucket);
+      for_items(ctx, length, [=](int32_t i) {
+        const int32_t t = tokens[i];
+        if (t >= 0 && counts[t % kBuckets] == 1)
+          logits[t] = stored<X>(r.penalised(promote(logits[t]), i >= r.prompt ? 1 : 0));
+      });
+      const int32_t shared_buckets = collect_items(
+          ctx, length, [=](int32_t i) { return tokens[i] >= 0 && counts[tokens[i] % kBuckets] > 1; },
+          [=](int32_t slot, int32_t i) { crowded[slot] = i; });
+      for_items(ctx, shared_buckets, [=](int32_t slot) {  // the first of a token speaks for all
+        const int32_t i = crowded[slot], t = tokens[i];
+        int32_t made = i >= r.prompt ? 1 : 0;
+        bool first = true;
+        for (int32_t other = 0; other < shared_buckets; ++other) {
+          const int32_t j = crowded[other];
+          if (tokens[j] != t) continue;
+          first = first && j >= i;
+          if (j > i && j >= r.prompt) ++made;
+        }
+        if (first) logits[t] = stored<X>(r.penalised(promote(logits[t]), made));
+      });
+    }
+    add_biases(ctx, p, row, logits, 0, cols);
   }
 };
 
