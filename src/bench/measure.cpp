@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kFewestSamples = 5;
 constexpr int kFewestNodes = 25;  ///< short calls in a row: what a replay costs itself is shared by as many
-constexpr double kSlow = 10.0;  ///< a first sample this many times the p90 holds a cost that the others do not
+constexpr double kSlow = 10.0;    ///< a first sample this many times the p90 holds a cost that the others do not
 
 const char* word(Cache cache) { return cache == Cache::cold ? "cold" : "hot"; }
 

@@ -140,6 +140,9 @@ inline bool whole_vectors(const TensorView& t) {
   return true;
 }
 
+/// True if elements lie one after the other: elementwise work may then take a matrix as one long row.
+inline bool packed_rows(const TensorView& t) { return !t.defined() || (t.rank == 2 && t.step(0) == t.dim(1)); }
+
 /// True if one stride leads from row to row. Judged by strides alone, also where an extent is 1: see whole_vectors.
 inline bool one_stride(const TensorView& t) { return !t.defined() || t.rank < 3 || t.step(-3) == t.dim(-2) * t.step(-2); }
 

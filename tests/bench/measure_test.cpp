@@ -173,6 +173,13 @@ TEST(PlantedFault, WarmCacheShownAsCold) {
   EXPECT_GE(cold_sets(device, kMiB, kMiB, size_t{1} << 30), 50);
 }
 
+TEST(Measure, ShortCallsOnAFewLargeSetsUseEachSetOncePerSample) {
+  SimulatedDevice device;
+  const Timing timing = time_device(device, {[&](int set) { device.launch(set, kMiB, 3.0); }, 30, kMiB}, {});
+  EXPECT_EQ(timing.method, "graph of 30, cold");
+  EXPECT_NEAR(timing.us.median, 3.0, 0.5);
+}
+
 TEST(PlantedFault, WarmCacheShownAsColdOnACpu) {
   const auto timeline = host_timeline();
   EXPECT_EQ(fault_of([&] { time_device(*timeline, {[](int) {}, 2, 1024}, {}); }), FaultKind::warm_cache);

@@ -206,7 +206,8 @@ TEST_P(HeadsTest, AgreesWithTheOracle) {
           [&](const At& at) { return t.args(at); }, kPortable);
     }
     for (const int64_t dim : {64, 128, 256}) {  // rotated as a whole: half a head to a lane group
-      Heads t({.dtype = dtype, .cache = dim == 64 ? dtype : DType::f32, .dim = dim, .dim_v = dim, .norm = dim != 64}, seed++);
+      Heads t({.dtype = dtype, .cache = dim == 64 ? dtype : DType::f32, .dim = dim, .dim_v = dim, .norm = dim != 64},
+              seed++);
       compare_with_reference<NormRopeAppendArgs>(
           device(), ops::norm_rope_append_reference_run, t.outputs(),
           {.ulps = 2.0, .absolute = dtype == DType::f32 ? 1e-5 : 4e-2, .scale = 4.0},

@@ -401,7 +401,7 @@ TEST_P(SamplingTest, PenaltiesOfEverySize) {
   uint64_t seed = 1;
   for (const DType dtype : kTypes) {
     for (const int64_t cols : {1, 9, 1001, 8192, 8193, 20000}) {
-      for (const int64_t most : {1, 40, 700}) {
+      for (const int64_t most : {1, 40, 700, 2500}) {  // the last one takes windows of columns
         SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols << " history " << most);
         Penalties penalties(4, cols, most, 6, seed);
         TestTensor logits =

@@ -9,7 +9,17 @@ namespace {
 
 constexpr const char* kKernel = "gated_activation";
 
+/// Packed matrices are taken as one row, so that programs are full whatever the number of columns is.
+bool as_one_row(const GatedActivationArgs& a, const DeviceInfo& device) {
+  return device.device.kind != DeviceKind::cpu && packed_rows(a.y) && packed_rows(a.gate) && packed_rows(a.up);
+}
+
 ChunkTile tile_of(const GatedActivationArgs& a, const DeviceInfo& device) {
+  if (as_one_row(a, device)) {
+    const bool exact =
+        a.y.size() % 8 == 0 && vector_aligned(a.y.data) && vector_aligned(a.gate.data) && vector_aligned(a.up.data);
+    return pick_chunk_tile(1, a.y.size(), exact, device);
+  }
   return pick_chunk_tile(a.y.dim(0), a.y.dim(1), whole_vectors(a.y) && whole_vectors(a.gate) && whole_vectors(a.up),
                          device);
 }
@@ -26,7 +36,8 @@ void make_plan(const GatedActivationArgs& a, const DeviceInfo& device, Plan<Gate
   const ChunkTile tile = tile_of(a, device);
   plan.kernel =
       reinterpret_cast<const void*>(find_kernel(kKernel, target_of(device), variant_of(a.y.dtype, tile.layout)));
-  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, tile.chunks};
+  plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program, tile.chunks,
+                 as_one_row(a, device)};
 }
 
 constexpr kernels::GateFunction function_of(Activation activation) {
@@ -48,6 +59,14 @@ void launch(const Plan<GatedActivationArgs>& plan, Stream& stream, const GatedAc
   p.up = row_view<X>(a.up);
   p.rows = a.y.dim(0);
   p.cols = a.y.dim(1);
+  if (plan.config[4] != 0) {
+    p.rows = 1;
+    p.cols = a.y.size();
+    for (lang::view<X>* view : {&p.y, &p.gate, &p.up}) {
+      view->cols = p.cols;
+      view->vectors = vector_aligned(view->data);
+    }
+  }
   p.chunks = plan.config[3];
   p.function = function_of(a.activation);
   const ChunkTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),

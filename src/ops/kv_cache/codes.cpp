@@ -12,7 +12,8 @@ const char* supports(const KvAppendArgs& a, const DeviceInfo& device) {
   if (!is_code(a.key_cache.dtype)) return "a cache of codes";
   if (widest(a) > heads::kMostDim) return "heads of more than 256 elements";
   if (a.slots.dim(0) * a.k.dim(1) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
-  return heads::kernel_of(a.k.dtype, heads::tile_of(widest(a), device), device) == nullptr ? "not built for this target" : nullptr;
+  return heads::kernel_of(a.k.dtype, heads::tile_of(widest(a), device), device) == nullptr ? "not built for this target"
+                                                                                           : nullptr;
 }
 
 double cost(const KvAppendArgs&, const DeviceInfo&) { return 1.0; }

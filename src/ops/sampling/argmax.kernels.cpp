@@ -22,9 +22,10 @@ void register_layouts() {
   if constexpr (lang::kTarget == Target::spirv) {
     register_layout<X, kWide>();
   } else if constexpr (lang::kHasLanes) {
-    register_bounded<kernels::ArgmaxChunk<X, row_layout<kBlock2>>, 256, 1024>("argmax_chunk", variant_of(dtype_of<X>, kBlock2));
-    register_bounded<kernels::ArgmaxChunk<X, row_layout<kExact + kBlock2>>, 256, 1024>("argmax_chunk",
-                                                                                       variant_of(dtype_of<X>, kExact + kBlock2));
+    register_bounded<kernels::ArgmaxChunk<X, row_layout<kBlock2>>, 256, 1024>("argmax_chunk",
+                                                                              variant_of(dtype_of<X>, kBlock2));
+    register_bounded<kernels::ArgmaxChunk<X, row_layout<kExact + kBlock2>>, 256, 1024>(
+        "argmax_chunk", variant_of(dtype_of<X>, kExact + kBlock2));
     register_bounded<kernels::ArgmaxRow<X, row_layout<kBlock1>>, 64, 512>("argmax_row", variant_of(dtype_of<X>, 0));
   }
 }

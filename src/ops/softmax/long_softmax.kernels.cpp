@@ -12,8 +12,10 @@ namespace {
 template <class Y, class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
-  register_bounded<kernels::SoftmaxChunk<Y, X, L>, 256, 1024>("softmax_chunk", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
-  register_bounded<kernels::SoftmaxRest<Y, X, L>, 256, 1024>("softmax_rest", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+  register_bounded<kernels::SoftmaxChunk<Y, X, L>, 256, 1024>("softmax_chunk",
+                                                              variant_of(dtype_of<X>, dtype_of<Y>, Layout));
+  register_bounded<kernels::SoftmaxRest<Y, X, L>, 256, 1024>("softmax_rest",
+                                                             variant_of(dtype_of<X>, dtype_of<Y>, Layout));
 }
 
 template <class Y, class X>

@@ -51,8 +51,10 @@ int64_t slice_rows(const SoftmaxArgs& a) {
 
 auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   const Tile tile = tile_of(a, device);
-  return find_kernel(tile.chunks != 0 ? "softmax_rest" : tile.scratch_bytes != 0 ? "softmax_staged" : "softmax", target_of(device),
-                     variant_of(a.x.dtype, a.y.dtype, tile.layout));
+  return find_kernel(tile.chunks != 0          ? "softmax_rest"
+                     : tile.scratch_bytes != 0 ? "softmax_staged"
+                                               : "softmax",
+                     target_of(device), variant_of(a.x.dtype, a.y.dtype, tile.layout));
 }
 
 const char* supports(const SoftmaxArgs& a, const DeviceInfo& device) {
@@ -114,8 +116,12 @@ void run(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a, vo
   const bool wide = a.y.dtype == DType::f32;
   switch (a.x.dtype) {
     case DType::f32: return launch<float, float>(plan, stream, a, workspace);
-    case DType::f16: return wide ? launch<float, half_t>(plan, stream, a, workspace) : launch<half_t, half_t>(plan, stream, a, workspace);
-    default: return wide ? launch<float, bfloat16_t>(plan, stream, a, workspace) : launch<bfloat16_t, bfloat16_t>(plan, stream, a, workspace);
+    case DType::f16:
+      return wide ? launch<float, half_t>(plan, stream, a, workspace)
+                  : launch<half_t, half_t>(plan, stream, a, workspace);
+    default:
+      return wide ? launch<float, bfloat16_t>(plan, stream, a, workspace)
+                  : launch<bfloat16_t, bfloat16_t>(plan, stream, a, workspace);
   }
 }
 

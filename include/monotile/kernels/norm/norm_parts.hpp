@@ -44,9 +44,10 @@ template <class X, class Ctx, class At, class P, class T, class M>
 MT_FN auto normalised(Ctx& ctx, const At& at, const P& p, const T& t, const M& mean, const M& inverse) {
   const float offset = p.gamma_offset;
   const auto gamma = load_any(ctx, p.gamma, at), beta = load_any(ctx, p.beta, at, -0.0f);
-  return eval(ctx, at,
-              round_to<X>(map([=](auto v, auto m, auto i, auto g, auto b) { return fma_of((v - m) * i, g + offset, b); }, t,
-                              mean, inverse, gamma, beta)));
+  return eval(
+      ctx, at,
+      round_to<X>(map([=](auto v, auto m, auto i, auto g, auto b) { return fma_of((v - m) * i, g + offset, b); }, t,
+                      mean, inverse, gamma, beta)));
 }
 
 }  // namespace monotile::kernels

@@ -61,9 +61,7 @@ struct ArgmaxRow {
     const int64_t first = program_of(ctx) * p.chunks;
     const float* const largest = p.largest + first;
     const int32_t* const columns = p.columns + first;
-    const indexed best = fold_items<ArgMax>(ctx, p.chunks, [=](int32_t i) {
-      return indexed{largest[i], columns[i]};
-    });
+    const indexed best = fold_items<ArgMax>(ctx, p.chunks, [=](int32_t i) { return indexed{largest[i], columns[i]}; });
     store_row_value(ctx, p.ids, row, best.value == -kInfinity ? 0 : best.index);
     if (p.status != nullptr)
       store_row_value(ctx, p.status, row, best.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok);

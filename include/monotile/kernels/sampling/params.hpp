@@ -11,7 +11,7 @@ struct ArgmaxParams {
   int32_t* ids;
   int32_t* status;  ///< may be null
   int64_t rows, cols;
-  float* largest;    ///< of each chunk of long rows, with its column: workspace
+  float* largest;  ///< of each chunk of long rows, with its column: workspace
   int32_t* columns;
   int32_t chunks;
 };

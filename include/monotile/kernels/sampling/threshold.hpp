@@ -181,7 +181,8 @@ MT_FN float list_largest(Ctx& ctx, List& x, const Params& p, int64_t row, float 
   auto bounds = p.facts.maxima;
   bounds.vectors = true;  // they were written one by one
   auto maxima = hold(ctx, at, [&](const auto& c) { return load(ctx, bounds, c); });
-  const float goal = static_cast<float>(wanted), threshold = threshold_for(ctx, maxima, largest, goal, goal * 1.25f + 4.0f);
+  const float goal = static_cast<float>(wanted),
+              threshold = threshold_for(ctx, maxima, largest, goal, goal * 1.25f + 4.0f);
   int32_t* const found = scratch_at<int32_t>(ctx, p.list_bytes);
   const int32_t count = collect_where(
       ctx, maxima, [=](auto, auto v) { return v >= threshold; },

@@ -32,7 +32,8 @@ struct SoftmaxChunk {
     const auto x = eval(ctx, at, load(ctx, p.x, at));
     const auto largest = row_reduce<Max>(ctx, at, map([=](auto v) { return v * s.sign; }, x));
     const auto sum = row_reduce<Sum>(
-        ctx, at, map([=](auto v, auto m) { return fast_exp2((v * s.sign - m) * s.scale2); }, x, map(finite_or_zero{}, largest)));
+        ctx, at,
+        map([=](auto v, auto m) { return fast_exp2((v * s.sign - m) * s.scale2); }, x, map(finite_or_zero{}, largest)));
     const auto here = at_rows(at, program_of(ctx));
     store_row_value(ctx, p.largest, here, largest);
     store_row_value(ctx, p.sums, here, sum);

@@ -12,8 +12,8 @@ struct SoftmaxParams {
   int64_t rows, cols;
   float scale;
   bool log;
-  lang::any_view mask;  ///< u8: what is 0 hides; others are added
-  int64_t chunks;       ///< long rows: programs side by side along one
+  lang::any_view mask;    ///< u8: what is 0 hides; others are added
+  int64_t chunks;         ///< long rows: programs side by side along one
   float *largest, *sums;  ///< of each chunk: workspace
 };
 
