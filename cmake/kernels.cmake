@@ -1,7 +1,7 @@
 # Every src/ops/<family>/*.kernels.cpp is compiled once per target, with that target's flags only, into its own object library. Each file
 # defines `void register_kernels_<file>()` in the namespace of its target; the generated registry calls them all.
 
-set(MONOTILE_FLAGS_cpu_plain -O3 -DMONOTILE_TARGET_CPU)
+set(MONOTILE_FLAGS_cpu_plain -O2 -DMONOTILE_TARGET_CPU)
 set(MONOTILE_FLAGS_cpu_avx2 -O3 -mavx2 -mfma -mf16c -DMONOTILE_TARGET_CPU)
 set(MONOTILE_FLAGS_cpu_avx512 ${MONOTILE_FLAGS_cpu_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16
     -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC 12 takes its own intrinsics for reads of unset registers
@@ -9,8 +9,8 @@ set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -m
 # These targets have only the files that gain by them; for the rest the next plainer target serves.
 set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8)
 set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
-set(MONOTILE_FLAGS_emulated32 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
-set(MONOTILE_FLAGS_emulated64 -O1 -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
+set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
+set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
 # Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.
 set(MONOTILE_FLAGS_SANITIZE -O1 -fno-sanitize=null,object-size,pointer-overflow,vptr)
 set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]")
@@ -47,6 +47,7 @@ function(monotile_add_kernels targets)
       add_library(monotile_kernels_${target} OBJECT ${kernel_sources})
       target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}}
                              $<$<BOOL:${MONOTILE_SANITIZE}>:${MONOTILE_FLAGS_SANITIZE}>)
+      target_precompile_headers(monotile_kernels_${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/ops/register_kernel.hpp)
     endif()
     if(TARGET monotile_kernels_${target})
       target_include_directories(monotile_kernels_${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)

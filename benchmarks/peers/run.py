@@ -758,9 +758,15 @@ def main():
             compiled.append(row["op"])
         try:
             result["rows"] += measure(row, ours, meter, jit, arguments.budget)
-        except torch.OutOfMemoryError as error:
-            print(f"  {row['op']} {row['shape']}: {error}", flush=True)
-        torch.cuda.empty_cache()
+        except Exception as error:  # noqa: BLE001: what one shape cannot do, others can
+            print(f"  {row['op']} {row['shape']}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            result.setdefault("notes", []).append(f"peers: {row['op']} {row['shape']} {row['dtype']} could not be measured ({type(error).__name__}: {str(error)[:120]})")
+        try:
+            torch.cuda.empty_cache()
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            result.setdefault("notes", []).append(f"peers: stopped, the device failed after {row['op']} {row['shape']} ({str(error)[:120]})")
+            break
     if arguments.points:
         result["summary"] = report_points(result["rows"])
     # Rows of one work stand together.

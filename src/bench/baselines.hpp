@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "monotile/ops/activation.hpp"
+#include "monotile/ops/attention.hpp"
 #include "monotile/ops/embedding.hpp"
 #include "monotile/ops/gemm.hpp"
 #include "monotile/ops/norm.hpp"
@@ -31,6 +32,8 @@ Baselines<Args> baselines(const DeviceInfo&, const Args&) {
   return {};
 }
 Baselines<ops::RmsNormArgs> baselines(const DeviceInfo& device, const ops::RmsNormArgs& args);
+Baselines<ops::LayerNormArgs> baselines(const DeviceInfo& device, const ops::LayerNormArgs& args);
+Baselines<ops::AttentionArgs> baselines(const DeviceInfo& device, const ops::AttentionArgs& args);
 Baselines<ops::RopeArgs> baselines(const DeviceInfo& device, const ops::RopeArgs& args);
 Baselines<ops::GatedActivationArgs> baselines(const DeviceInfo& device, const ops::GatedActivationArgs& args);
 Baselines<ops::SoftmaxArgs> baselines(const DeviceInfo& device, const ops::SoftmaxArgs& args);

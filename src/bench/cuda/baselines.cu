@@ -3,6 +3,7 @@
 #include "bench/baselines.hpp"
 #include "bench/cuda/check.hpp"
 #include "bench/cuda/cublaslt.hpp"
+#include "bench/cuda/cudnn.hpp"
 #include "bench/cuda/naive.cuh"
 #include "bench/cuda/native.cuh"
 
@@ -108,6 +109,7 @@ Baselines<ops::RmsNormArgs> baselines(const DeviceInfo& device, const ops::RmsNo
   if (const int n = vectors_per_thread(a.x.dim(1), a.x.dtype); n != 0)
     list.push_back({"native", "row in registers, 16-byte loads",
                     by_vectors(n, native_norm<1>, native_norm<2>, native_norm<4>, native_norm<8>)});
+  for (auto& vendor : cudnn_baseline(device, a)) list.push_back(std::move(vendor));
   return list;
 }
 
@@ -221,6 +223,16 @@ Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo& device, const ops::Argmax
            }}};
 }
 
+Baselines<ops::LayerNormArgs> baselines(const DeviceInfo& device, const ops::LayerNormArgs& a) {
+  if (device.device.kind != DeviceKind::cuda || !packed({a.x, a.y, a.gamma, a.beta})) return {};
+  return cudnn_baseline(device, a);
+}
+
+Baselines<ops::AttentionArgs> baselines(const DeviceInfo& device, const ops::AttentionArgs& a) {
+  if (device.device.kind != DeviceKind::cuda || !packed({a.out, a.q, a.key_cache, a.value_cache})) return {};
+  return cudnn_baseline(device, a);
+}
+
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& a) {
   if (device.device.kind == DeviceKind::cpu) return host_product_baselines(a);
   if (device.device.kind != DeviceKind::cuda || !packed({a.c, a.a, a.b}) || a.bias.defined() || a.residual.defined())
@@ -230,9 +242,10 @@ Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs
 
 std::vector<std::string> absent_baselines(const DeviceInfo& device) {
   if (device.device.kind != DeviceKind::cuda) return absent_host_libraries();
-  std::vector<std::string> lines = {"cuDNN: not called from C++; its attention is measured by benchmarks/peers"};
-  const std::string why = cublaslt_absent();
-  if (!why.empty()) lines.push_back(why);
+  std::vector<std::string> lines;
+  for (const std::string& why : {cublaslt_absent(), cudnn_absent()}) {
+    if (!why.empty()) lines.push_back(why);
+  }
   return lines;
 }
 

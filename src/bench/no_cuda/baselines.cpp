@@ -5,6 +5,8 @@
 namespace monotile::bench {
 
 Baselines<ops::RmsNormArgs> baselines(const DeviceInfo&, const ops::RmsNormArgs&) { return {}; }
+Baselines<ops::LayerNormArgs> baselines(const DeviceInfo&, const ops::LayerNormArgs&) { return {}; }
+Baselines<ops::AttentionArgs> baselines(const DeviceInfo&, const ops::AttentionArgs&) { return {}; }
 Baselines<ops::RopeArgs> baselines(const DeviceInfo&, const ops::RopeArgs&) { return {}; }
 Baselines<ops::GatedActivationArgs> baselines(const DeviceInfo&, const ops::GatedActivationArgs&) { return {}; }
 Baselines<ops::SoftmaxArgs> baselines(const DeviceInfo&, const ops::SoftmaxArgs&) { return {}; }
