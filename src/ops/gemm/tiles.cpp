@@ -1,80 +1,23 @@
 // Products by tiles, portable tier: which shapes, which tile, and the launch.
 
 #include <algorithm>
-#include <cmath>
 
 #include "monotile/kernels/gemm/tiles_params.hpp"
 #include "ops/gemm/gemm.hpp"
-#include "ops/gemm/tile_configs.hpp"
+#include "ops/gemm/tile_cost.hpp"
 #include "ops/row_tiles.hpp"
 #include "runtime/cpu_features.hpp"
 
 namespace monotile::ops {
 namespace {
 
-using tiles::Config;
-
-/// What the cost model knows of a configuration.
-struct TileShape {
-  lang::schedule kind;
-  int bm, bn, bk, cluster;
-  /// Microseconds of a step along k and of the rest of a tile (filling the ring, storing what is not hidden), while all
-  /// multiprocessors work. Fitted to 42 shapes on an H200, 2026-11-29 (docs/notes/gemm-h200.md).
-  double step_us, per_tile_us;
-};
-template <uint32_t C>
-constexpr TileShape shape_of(double step_us, double per_tile_us) {
-  using Cfg = tiles::config_at<C>;
-  return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, step_us, per_tile_us};
-}
-constexpr TileShape kShapes[tiles::kConfigs] = {
-    shape_of<tiles::kPlain>(100, 0),
-    shape_of<tiles::kPlain16>(100, 0),
-    shape_of<tiles::kPlain8>(100, 0),
-    shape_of<tiles::kRing>(1.0, 4.0),
-    shape_of<tiles::kWide>(0.657, 5.0),
-    shape_of<tiles::kBroad>(0.504, 3.0),
-    shape_of<tiles::kSquare>(0.353, 1.8),
-    shape_of<tiles::kNarrow>(0.187, 4.0),
-    shape_of<tiles::kSplit>(0.363, 6.7),
-    shape_of<tiles::kStaged>(0.5, 4.0),
-    // Not measured yet: a step moves 16 KB of weights, at most 100 GB/s a multiprocessor.
-    shape_of<tiles::kFewRing>(0.5, 3.0),
-    shape_of<tiles::kFew16>(0.17, 1.0),
-    shape_of<tiles::kFew64>(0.2, 1.5),
-    shape_of<tiles::kFewSplit16>(0.17, 3.0),
-    shape_of<tiles::kFewSplit64>(0.2, 4.5),
-    shape_of<tiles::kFewStaged>(0.25, 3.0),
-};
-/// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take
-/// turns.
-constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
+using tiles::kShapes;
+using tiles::Pick;
+using tiles::TileShape;
 
 /// Rows that the copy engine can take: 16-byte bases and pitches, no overlap of rows.
 bool suits_copy_engine(const TensorView& t) {
   return vector_aligned(t.data) && t.step(0) % 8 == 0 && t.step(0) >= t.dim(1);
-}
-
-struct Pick {
-  uint32_t config = tiles::kConfigs;
-  int split = 1;
-  double us = 0;
-};
-
-/// Estimated microseconds of a product: rounds of tiles over the multiprocessors, and no less than all bytes take.
-double predicted_us(const TileShape& s, int split, int64_t m, int64_t n, int64_t k, const DeviceInfo& device) {
-  constexpr double kBytesPerUs = 4.2e6, kLaunchUs = 3.0;
-  const int cluster = split > 1 ? split : s.cluster;
-  const int64_t programs = ceil_div(ceil_div(m, s.bm), s.cluster) * s.cluster * ceil_div(n, s.bn) * split;
-  const int64_t at_once = std::max(1, device.units / cluster * cluster);
-  const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const bool hot = s.kind == lang::schedule::cooperative && 2 * size > kLongProduct;
-  const double steps = static_cast<double>(ceil_div(ceil_div(k, s.bk), split));
-  const double tiles_us = static_cast<double>(ceil_div(programs, at_once)) *
-                          (steps * s.step_us * (hot ? kHotCooperative : 1.0) + s.per_tile_us);
-  const double bytes =
-      2.0 * size * (1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) + 1.0 / static_cast<double>(k));
-  return kLaunchUs + std::max(tiles_us, bytes / kBytesPerUs);
 }
 
 bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
@@ -92,24 +35,9 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
   const bool engine = args.form == ProductForm::nt && suits_copy_engine(args.a) && suits_copy_engine(args.b);
   const Target target = target_of(device);
   const DType operands = operands_of(args, device);
-  const int64_t m = args.m(), n = args.n(), k = args.k();
-  Pick best;
-  for (uint32_t c = 0; c < tiles::kConfigs; ++c) {
-    const TileShape& s = kShapes[c];
-    const bool any_alignment =
-        s.kind == lang::schedule::plain || s.kind == lang::schedule::ring || s.kind == lang::schedule::staged;
-    if (!any_alignment && !engine) continue;
-    if (find_kernel(tiles::kernel_name(c), target, tiles::variant(operands, c)) == nullptr) continue;
-    const bool across = tiles::lies_across(c);
-    if (across && m > tiles::kMostFewRows) continue;
-    for (const int split : {1, 2, 4, 8}) {
-      if ((split > 1) != (s.kind == lang::schedule::split)) continue;
-      if (split > 1 && ceil_div(k, s.bk) < 4 * split) break;  // too few steps to share
-      const double us = across ? predicted_us(s, split, n, m, k, device) : predicted_us(s, split, m, n, k, device);
-      if (best.config == tiles::kConfigs || us < best.us) best = {c, split, us};
-    }
-  }
-  return best;
+  return tiles::pick_tile(args.m(), args.n(), args.k(), engine, std::max(1, device.units), [&](uint32_t c) {
+    return find_kernel(tiles::kernel_name(c), target, tiles::variant(operands, c)) != nullptr;
+  });
 }
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {

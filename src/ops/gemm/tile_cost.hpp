@@ -1,0 +1,105 @@
+#pragma once
+// How long a product by tiles takes, by bytes, rounds and fixed costs: what the choice of a tile goes by. Nothing here
+// knows a shape by name.
+
+#include <algorithm>
+
+#include "ops/gemm/tile_configs.hpp"
+
+namespace monotile::ops::tiles {
+
+/// What the cost model knows of a configuration. Figures of an H200: of the first group fitted to 42 shapes on
+/// 2026-11-29, of the tiles for few rows to 16 shapes (graph nodes) on 2026-11-30 (docs/notes/gemm-h200.md).
+struct TileShape {
+  lang::schedule kind;
+  int bm, bn, bk, cluster;
+  /// Microseconds of a step along k and of the rest of a tile (filling the ring, storing what is not hidden), while all
+  /// multiprocessors work.
+  double step_us, per_tile_us;
+  /// Bytes of memory per microsecond that its rings keep moving.
+  double bytes_per_us = 4.2e6;
+};
+template <uint32_t C>
+constexpr TileShape shape_of(double step_us, double per_tile_us, double bytes_per_us = 4.2e6) {
+  using Cfg = config_at<C>;
+  return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, step_us, per_tile_us, bytes_per_us};
+}
+inline constexpr TileShape kShapes[kConfigs] = {
+    shape_of<kPlain>(100, 0),
+    shape_of<kPlain16>(100, 0),
+    shape_of<kPlain8>(100, 0),
+    shape_of<kRing>(1.0, 4.0),
+    shape_of<kWide>(0.657, 5.0, 3.5e6),
+    shape_of<kBroad>(0.504, 3.0, 3.5e6),
+    shape_of<kSquare>(0.353, 1.8, 3.5e6),
+    shape_of<kNarrow>(0.187, 4.0, 3.5e6),
+    shape_of<kSplit>(0.363, 6.7, 3.5e6),
+    shape_of<kStaged>(0.5, 4.0),
+    shape_of<kFewRing>(0.5, 3.0),  // not measured
+    shape_of<kFew16>(0.24, 2.0, 4.6e6),
+    shape_of<kFew64>(0.27, 2.8, 4.2e6),
+    shape_of<kFewSplit16>(0.24, 2.1, 4.3e6),
+    shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
+    shape_of<kFewStaged>(0.25, 3.0),  // not measured
+};
+/// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take
+/// turns.
+inline constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
+
+/// Programs that run at one time. A cluster lies within one group of 14 to 18 multiprocessors, and larger ones leave
+/// some of it empty: 32 clusters of four took two rounds on 132 multiprocessors (128 programs of `split`, 56 steps:
+/// 59 us; twice 56 steps and the rest are 54 and the launch).
+inline int64_t programs_at_once(int64_t units, int cluster) {
+  constexpr int64_t kGroup = 16;
+  const int64_t lost = cluster > 2 ? units / kGroup * (cluster / 4) : 0;
+  return std::max<int64_t>(1, (units - lost) / cluster) * cluster;
+}
+
+/// Microseconds of a product whose tiles run along `rows` and `cols`, on `units` multiprocessors: rounds of tiles, and
+/// no less than all bytes take.
+inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t cols, int64_t k, bool across,
+                           int64_t units) {
+  constexpr double kLaunchUs = 3.0, kFillUs = 2.0;
+  const auto pieces = [](int64_t n, int64_t of) { return (n + of - 1) / of; };
+  const int64_t down = pieces(rows, s.bm), right = pieces(cols, s.bn);
+  const int64_t programs = pieces(down, s.cluster) * s.cluster * right * split;
+  const auto rounds = static_cast<double>(pieces(programs, programs_at_once(units, split > 1 ? split : s.cluster)));
+  const double m = static_cast<double>(rows), n = static_cast<double>(cols), depth = static_cast<double>(k);
+  const bool hot = s.kind == lang::schedule::cooperative && 2 * m * n * depth > kLongProduct;
+  const double steps = static_cast<double>(pieces(pieces(k, s.bk), split));
+  const double tiles_us = rounds * (steps * s.step_us * (hot ? kHotCooperative : 1.0) + s.per_tile_us);
+  // Across, the weights are what is long: each tile of columns has them streamed once more.
+  const double streamed = across ? m * depth * static_cast<double>(right) : m * depth;
+  const double bytes_us = 2.0 * (streamed + n * depth + m * n) / s.bytes_per_us;
+  // Programs of a cluster come and go together: each round of them fills its rings anew.
+  const double fill_us = split > 1 ? rounds * s.per_tile_us : kFillUs;
+  return kLaunchUs + std::max(tiles_us, bytes_us + fill_us);
+}
+
+struct Pick {
+  uint32_t config = kConfigs;
+  int split = 1;
+  double us = 0;
+};
+
+/// The fastest of the configurations that `built` has: any alignment, or what suits the copy engine too (`engine`).
+template <class Built>
+Pick pick_tile(int64_t m, int64_t n, int64_t k, bool engine, int64_t units, Built built) {
+  Pick best;
+  for (uint32_t c = 0; c < kConfigs; ++c) {
+    const TileShape& s = kShapes[c];
+    const bool any_alignment = s.kind == schedule::plain || s.kind == schedule::ring || s.kind == schedule::staged;
+    const bool across = lies_across(c);
+    if ((!any_alignment && !engine) || (across && m > kMostFewRows) || !built(c)) continue;
+    for (const int split : {1, 2, 4, 8}) {
+      if ((split > 1) != (s.kind == schedule::split)) continue;
+      if (split > 1 && (k + s.bk - 1) / s.bk < 4 * split) break;  // too few steps to share
+      const double us =
+          across ? predicted_us(s, split, n, m, k, true, units) : predicted_us(s, split, m, n, k, false, units);
+      if (best.config == kConfigs || us < best.us) best = {c, split, us};
+    }
+  }
+  return best;
+}
+
+}  // namespace monotile::ops::tiles

@@ -1,0 +1,60 @@
+// Which tile a product takes: the cost model against what was fastest on a machine.
+
+#include <gtest/gtest.h>
+
+#include "ops/gemm/tile_cost.hpp"
+
+namespace monotile::test {
+namespace {
+
+using namespace ops::tiles;  // NOLINT
+
+constexpr int64_t kUnits = 132;  // of an H200
+
+/// What is compiled for sm_90a.
+bool on_hopper(uint32_t c) { return c >= kRing && c != kStaged && c != kFewStaged; }
+
+std::pair<uint32_t, int> choice(int64_t m, int64_t n, int64_t k, bool engine = true) {
+  const Pick best = pick_tile(m, n, k, engine, kUnits, on_hopper);
+  return {best.config, best.split};
+}
+
+// Fastest of all tiles as graph nodes, H200, 2026-11-30 (docs/notes/gemm-h200.md).
+TEST(GemmChoice, FewRowsTakeWhatWasFastest) {
+  for (const int64_t m : {1, 4, 16, 64}) {
+    const uint32_t whole = m <= 16 ? kFew16 : kFew64, split = m <= 16 ? kFewSplit16 : kFewSplit64;
+    EXPECT_EQ(choice(m, 4096, 4096), (std::pair(split, 2))) << m;
+    EXPECT_EQ(choice(m, 14336, 4096), (std::pair(whole, 1))) << m;
+    EXPECT_EQ(choice(m, 4096, 14336), (std::pair(split, 2))) << m;
+    EXPECT_EQ(choice(m, 128256, 4096), (std::pair(whole, 1))) << m;
+  }
+}
+// As in the table of 2026-11-29 there.
+TEST(GemmChoice, ManyRows) {
+  EXPECT_EQ(choice(4096, 4096, 4096), (std::pair<uint32_t, int>(kWide, 1)));
+  EXPECT_EQ(choice(8192, 8192, 8192), (std::pair<uint32_t, int>(kBroad, 1)));
+  EXPECT_EQ(choice(512, 4096, 4096), (std::pair<uint32_t, int>(kSquare, 1)));
+  EXPECT_EQ(choice(256, 4096, 4096), (std::pair<uint32_t, int>(kNarrow, 1)));
+}
+// Weights are streamed once wherever a tile can hold all rows.
+TEST(GemmChoice, RowsDoNotSplitOverTilesOfWeights) {
+  for (int64_t m = 17; m <= kMostFewRows; ++m) {
+    const uint32_t c = choice(m, 14336, 4096).first;
+    EXPECT_TRUE(c == kFew64 || c == kFewSplit64) << m;
+  }
+}
+TEST(GemmChoice, WhatIsNotBuiltOrDoesNotSuitIsLeftOut) {
+  EXPECT_EQ(choice(1, 4096, 4096, false).first, kFewRing);
+  EXPECT_EQ(choice(4096, 4096, 4096, false).first, kRing);
+  EXPECT_EQ(pick_tile(1, 64, 64, true, kUnits, [](uint32_t) { return false; }).config, kConfigs);
+}
+TEST(GemmChoice, LargeClustersLeaveMultiprocessorsEmpty) {
+  EXPECT_EQ(programs_at_once(132, 1), 132);
+  EXPECT_EQ(programs_at_once(132, 2), 132);
+  EXPECT_EQ(programs_at_once(132, 4), 124);
+  EXPECT_EQ(programs_at_once(132, 8), 112);
+  EXPECT_EQ(programs_at_once(1, 8), 8);
+}
+
+}  // namespace
+}  // namespace monotile::test
