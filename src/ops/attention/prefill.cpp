@@ -52,14 +52,14 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing}) {
     if (path == prefill::kOverlapped) {
       const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
-      if (!engine || cache_box(a, prefill::shape_of(path, p.dims).bn) < 8) continue;
+      if (!engine || cache_box(a, prefill::shape_of(path, p.dims, scores_of(a)).bn) < 8) continue;
     }
     p.path = path;
     p.variant = prefill::variant(lanes ? a.q.dtype : DType::none, path, p.dims, scores_of(a));
     p.kernel = reinterpret_cast<const void*>(find_kernel("attention.prefill", target, p.variant));
     if (p.kernel != nullptr) break;
   }
-  const int64_t bm = prefill::shape_of(p.path, p.dims).bm;
+  const int64_t bm = prefill::shape_of(p.path, p.dims, scores_of(a)).bm;
   // Long queries fill tiles by themselves, and on lanes the keys of neighbouring heads come out of the cache anyway.
   p.heads_per_tile = group <= bm && (!lanes || a.max_query <= bm / 2) ? std::max<int64_t>(1, group) : 1;
   p.tokens_per_tile = bm / p.heads_per_tile;
@@ -148,7 +148,8 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   constexpr float kLog2e = 1.44269504f;
   const bool paged = a.block_table.defined();
   const int64_t heads = plan.config[3], tokens = plan.config[4];
-  const auto shape = prefill::shape_of(static_cast<uint32_t>(plan.config[0]), static_cast<uint32_t>(plan.config[1]));
+  const auto shape = prefill::shape_of(static_cast<uint32_t>(plan.config[0]), static_cast<uint32_t>(plan.config[1]),
+                                       static_cast<uint32_t>(plan.config[2]));
   kernels::PrefillParams<Score> p{};
   p.q = rows_of_heads(a.q, heads, tokens);
   p.out = rows_of_heads(a.out, heads, tokens);

@@ -18,28 +18,36 @@ enum Path : uint32_t { kPlain, kRing, kOverlapped, kPaths };
 /// The library's functors: masks alone, or masks and changes of scores.
 enum Scores : uint32_t { kMasks, kScored, kScores };
 
-template <uint32_t P, uint32_t D>
+template <uint32_t P, uint32_t D, uint32_t S>
 struct config_at;
-template <uint32_t D>
-struct config_at<kPlain, D> : chain_config<schedule::plain, 96, 64, 256, 256, 1> {};
-template <uint32_t D>
-struct config_at<kRing, D>
+template <uint32_t D, uint32_t S>
+struct config_at<kPlain, D, S> : chain_config<schedule::plain, 96, 64, 256, 256, 1> {};
+template <uint32_t D, uint32_t S>
+struct config_at<kRing, D, S>
     : chain_config<schedule::ring, 128, 64, D == up_to_64 ? 64 : 128, D == up_to_64 ? 64 : 128, 1, 16> {};
-template <>
-struct config_at<kRing, up_to_256> : chain_config<schedule::ring, 64, 64, 256, 256, 1, 16> {};
-template <uint32_t D>
-struct config_at<kOverlapped, D>
-    : chain_config<schedule::pingpong, 128, 128, D == up_to_64 ? 64 : 128, D == up_to_64 ? 64 : 128, 2> {};
-template <>
-struct config_at<kOverlapped, up_to_256> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2> {};
+template <uint32_t S>
+struct config_at<kRing, up_to_256, S> : chain_config<schedule::ring, 64, 64, 256, 256, 1, 16> {};
+/// Three warpgroups multiply where 160 registers are enough: exponentials bind head dimensions up to 64, and three of them
+/// leave fewer gaps between. Changed scores would spill 360 bytes.
+template <uint32_t S>
+struct config_at<kOverlapped, up_to_64, S> : chain_config<schedule::pingpong, S == kMasks ? 192 : 128, 128, 64, 64, 2> {
+};
+template <uint32_t S>
+struct config_at<kOverlapped, up_to_128, S> : chain_config<schedule::pingpong, 128, 128, 128, 128, 2> {};
+template <uint32_t S>
+struct config_at<kOverlapped, up_to_256, S> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2> {};
 
 struct TileShape {
   int bm, bn;
 };
-constexpr TileShape shape_of(uint32_t path, uint32_t dims) {
-  if (path == kPlain) return {config_at<kPlain, 0>::bm, config_at<kPlain, 0>::bn};
-  if (path == kRing) return dims == up_to_256 ? TileShape{64, 64} : TileShape{128, 64};
-  return dims == up_to_256 ? TileShape{128, 64} : TileShape{128, 128};
+template <uint32_t P, uint32_t D, uint32_t S>
+inline constexpr TileShape kShape{config_at<P, D, S>::bm, config_at<P, D, S>::bn};
+constexpr TileShape shape_of(uint32_t path, uint32_t dims, uint32_t scores) {
+  if (path == kPlain) return kShape<kPlain, up_to_64, kMasks>;
+  if (path == kRing) return dims == up_to_256 ? kShape<kRing, up_to_256, kMasks> : kShape<kRing, up_to_128, kMasks>;
+  if (dims == up_to_64)
+    return scores == kMasks ? kShape<kOverlapped, up_to_64, kMasks> : kShape<kOverlapped, up_to_64, kScored>;
+  return dims == up_to_256 ? kShape<kOverlapped, up_to_256, kMasks> : kShape<kOverlapped, up_to_128, kMasks>;
 }
 
 constexpr uint32_t dims_of(int64_t dim) { return dim <= 64 ? up_to_64 : dim <= 128 ? up_to_128 : up_to_256; }

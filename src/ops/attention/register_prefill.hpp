@@ -11,7 +11,8 @@ using namespace monotile::ops;  // NOLINT
 
 template <class T, class Score, uint32_t Path, uint32_t Dims>
 void register_prefill_kernel(DType dtype, uint32_t scores) {
-  using K = kernels::AttentionPrefill<prefill::config_at<Path, Dims>, T, Score>;
+  constexpr uint32_t kKind = Score::changes_scores ? prefill::kScored : prefill::kMasks;
+  using K = kernels::AttentionPrefill<prefill::config_at<Path, Dims, kKind>, T, Score>;
   using Params = kernels::PrefillParams<Score>;
   register_kernel("attention.prefill", lang::kTarget, prefill::variant(dtype, Path, Dims, scores),
                   erase<Params>(&lang::launch_chain<K, Params>));

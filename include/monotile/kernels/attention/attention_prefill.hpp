@@ -32,6 +32,7 @@ struct AttentionPrefill {
   using Config = Cfg;
   using element = T;
   using Params = PrefillParams<Score>;
+  static constexpr bool wants_registers = Score::changes_scores;  ///< between the products
   static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
   const Params& p;
@@ -150,7 +151,7 @@ struct AttentionPrefill {
     }
     if (hides) {
       map_cells_at(cx, s, of_row, [&](float x, const auto& row, int col) {
-        return first + col < t.length && p.score.sees(row, first + col) ? x : -kInfinity;
+        return (first + col < t.length) & p.score.sees(row, first + col) ? x : -kInfinity;  // without branches
       });
     }
     const float scale = exponent_scale();
@@ -162,11 +163,6 @@ struct AttentionPrefill {
     scale_rows(cx, s, shift, [&](auto x, float m) { return weight_exp2(x * scale - m); });
     state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
     return rescale;
-  }
-  /// Depends on all weights of the last block, and is not negative.
-  template <class State>
-  MT_FN float witness(const State& state) const {
-    return witness_of(state.total);
   }
   /// out = sums / total and the logarithm of the total; a row that saw no key gives 0 and -inf.
   template <class Ctx, class State, class Acc>

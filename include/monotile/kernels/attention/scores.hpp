@@ -97,8 +97,12 @@ struct RangeMask : EveryKey {
     return {common({first_of(q.position, q.length), end_of(q.position, q.length)}, range),
             common({0, prefix_of(q.sequence)}, range)};
   }
-  MT_FN bool sees(const Row& r, int key) const {
-    return (key >= r.own.first && key < r.own.end) || (key >= r.prefix.first && key < r.prefix.end);
+  /// Without branches: it is asked for each element of a block.
+  MT_FN bool sees(const Row& r, int key) const { return holds(r.own, key) | holds(r.prefix, key); }
+  /// By one comparison: keys before the span wrap around to large numbers.
+  static MT_FN bool holds(const KeySpan& s, int key) {
+    const auto count = static_cast<uint32_t>(s.end > s.first ? s.end - s.first : 0);
+    return static_cast<uint32_t>(key) - static_cast<uint32_t>(s.first) < count;
   }
 };
 

@@ -86,10 +86,6 @@ MT_FN chain_rows<N> map_rows_at(Cx&, F f, const chain_rows<N>& first, const Rest
   for (int r = 0; r < N; ++r) out.v[r] = f(r, first.v[r], rest.v[r]...);
   return out;
 }
-template <int N>
-MT_FN float witness_of(const chain_rows<N>& values) {
-  return values.v[0];
-}
 template <class Cx, int N, class F>
 MT_FN void each_row(Cx&, const chain_rows<N>& values, F visit) {
   for (int r = 0; r < N; ++r) visit(r, values.v[r]);

@@ -152,9 +152,10 @@ MT_DEVICE void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Open) : "memory");
 }
 /// Keeps a wait where it is: the assembler moves it up across arithmetic, as if to have it done early, and what was to
-/// run meanwhile runs after it. `sum` is never below zero, but only its value tells.
-MT_DEVICE void not_before(float sum) {
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p trap;\n}" ::"f"(sum) : "memory");
+/// run meanwhile runs after it. `v` is any result; none has the bits compared with (the NaN of arithmetic is 0x7fffffff),
+/// but the assembler does not know.
+MT_DEVICE void not_before(float v) {
+  asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %0, 0xffffffff;\n@p trap;\n}" ::"r"(__float_as_uint(v)) : "memory");
 }
 /// The compiler may not move uses of d above this point.
 template <int N>

@@ -68,7 +68,7 @@ void launch_chain(Stream& stream, const Grid& grid, const Params& params) {
     if (params.total == 0) return;
     Params bound = params;
     K::bind(hopper::box_binder{}, bound);
-    constexpr size_t kBytes = sizeof(warpgroup_chain_memory<Cfg, typename K::element>) + 1024;
+    constexpr size_t kBytes = sizeof(warpgroup_chain_memory<Cfg, typename K::element, tile_of_chain<K>>) + 1024;
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
     static std::atomic<uint64_t> allowed{0};
     hopper::launch_program(stream, hopper::chain_entry<K, Params>, allowed, bound,

@@ -124,14 +124,6 @@ MT_FN row_values<Layout, R> map_rows_at(Cx& cx, F f, const row_values<Layout, R>
   }
   return out;
 }
-/// A number that depends on all of them: what waits for it waits for whatever they were made of.
-template <class Layout, int R>
-MT_FN float witness_of(const row_values<Layout, R>& values) {
-  float sum = values.v[0][0];
-  MT_UNROLL
-  for (int s = 1; s < row_values<Layout, R>::slots; ++s) sum += values.v[s][0];
-  return sum;
-}
 /// visit(row of the tile, value), once for each row.
 template <class Cx, class Layout, int R, class F>
 MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
@@ -254,19 +246,25 @@ MT_FN void store_rows_from_registers(Cx& cx, const box_view& to, const box_at& a
 // A weight of 0 must take nothing from its row of the other operand, but to a matrix unit 0 times NaN is NaN. Where
 // some weights are 0 on purpose the operand is therefore looked at first, and in the rare case multiplied one by one.
 
-/// Does this lane's share of a tile, one in `lanes`, hold an inf or a NaN?
-template <class T, int R, int C, along A>
-MT_FN bool share_is_unbounded(const smem_tile<T, R, C, A>& tile, int lane, int lanes) {
+/// Not 0 if one of eight values is an inf or a NaN.
+template <class T>
+MT_FN uint32_t carries_of_unbounded(const vector16& v) {
   constexpr bool kShort = dtype_of<T> == DType::f16;
   constexpr uint32_t kExponent = kShort ? 0x7c007c00u : 0x7f807f80u, kCarry = kShort ? 0x04000400u : 0x00800080u;
   uint32_t found = 0;
+  MT_UNROLL
+  for (const uint32_t word : v.word) found |= (word & kExponent) + kCarry;
+  return found & 0x80008000u;
+}
+/// Does this lane's share of a tile, one in `lanes`, hold an inf or a NaN?
+template <class T, int R, int C, along A>
+MT_FN bool share_is_unbounded(const smem_tile<T, R, C, A>& tile, int lane, int lanes) {
+  uint32_t found = 0;
   MT_NO_UNROLL
   for (int chunk = lane; chunk < static_cast<int>(sizeof tile.data) / 16; chunk += lanes) {
-    const vector16 v = load_shared16(tile.data + chunk * 16);
-    MT_UNROLL
-    for (const uint32_t word : v.word) found |= (word & kExponent) + kCarry;
+    found |= carries_of_unbounded<T>(load_shared16(tile.data + chunk * 16));
   }
-  return (found & 0x80008000u) != 0;
+  return found != 0;
 }
 /// acc += weights c, one by one, from `room`: memory of this wave alone for Cols weights of Layout::rows rows.
 template <int Cols, class T, class Cx, class Layout, int R, int N, int D, along A>
