@@ -529,8 +529,10 @@ TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float
 class Recorded:
     """Calls over all buffer sets in one graph; the time of one call is a sample."""
 
+    side = None  # one stream for all: a context of ours belongs to a stream and reserves its workspace before anything is recorded
+
     def __init__(self, calls):
-        side = torch.cuda.Stream()
+        Recorded.side = side = Recorded.side or torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for call in calls[:2]:
@@ -539,7 +541,7 @@ class Recorded:
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         self.graph, self.count, self.samples, self.keep = torch.cuda.CUDAGraph(), len(calls), [], []
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=side):
             for call in calls:
                 self.keep.append(call())
         self.keep = []
