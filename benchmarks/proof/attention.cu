@@ -121,7 +121,7 @@ struct Bench {
   std::vector<Candidate> candidates(const Shape& s, const Buffers& b) {
     std::vector<Candidate> all;
     const AttentionArgs a = args(s, b);
-    for (const auto* implementation : {&ops::attention_tiles, &ops::attention_portable}) {
+    for (const auto* implementation : {&ops::attention_decode_tiles, &ops::attention_tiles, &ops::attention_portable}) {
       if (implementation->supports(a, info) != nullptr) continue;
       Candidate c{implementation->name, {}, {}};
       c.plan.implementation = implementation;

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "ops/attention/attention.hpp"
-#include "tests/ops/test_util.hpp"
+#include "tests/ops/attention_cases.hpp"
 
 namespace monotile {
 namespace {
@@ -23,124 +22,6 @@ class AttentionPrefillTest : public OnDevice {
     run_plan(plan_of(ops::attention_tiles, args, device()), stream, args);
   }
 };
-
-struct Case {
-  DType dtype = DType::bf16;
-  int64_t heads = 2, kv_heads = 1, dim_qk = 64, dim_v = 64;
-  std::vector<int64_t> queries{70}, lengths{70};
-  int64_t page_size = 0;  ///< 0: dense
-  int64_t window = 0;
-  float softcap = 0.0f, scale = 0.0f;
-  bool causal = true;
-  int64_t prefix = -1;   ///< of every sequence
-  int64_t document = 0;  ///< length of each document
-  bool alibi = false, sinks = false;
-  int64_t radius = -1;  ///< of a relative bias
-  Placement placement{};
-};
-
-/// The tensors of a call. Slots of pages that hold no key stay NaN.
-struct Problem {
-  Case c;
-  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks;
-
-  explicit Problem(const Case& wanted, uint64_t seed) : c(wanted) {
-    const auto sequences = static_cast<int64_t>(c.queries.size());
-    const int64_t tokens = std::accumulate(c.queries.begin(), c.queries.end(), int64_t{0});
-    const int64_t longest = *std::max_element(c.lengths.begin(), c.lengths.end());
-    q = TestTensor::random(c.dtype, {tokens, c.heads, c.dim_qk}, seed, c.placement, -2, 2);
-    out = TestTensor(c.dtype, {tokens, c.heads, c.dim_v}, c.placement);
-    lse = TestTensor(DType::f32, {tokens, c.heads});
-    q_start = TestTensor(DType::i32, {sequences + 1});
-    kv_length = TestTensor(DType::i32, {sequences});
-    int64_t start = 0;
-    for (int64_t s = 0; s < sequences; ++s) {
-      q_start.set_integer(s, start);
-      start += c.queries[static_cast<size_t>(s)];
-      kv_length.set_integer(s, c.lengths[static_cast<size_t>(s)]);
-    }
-    q_start.set_integer(sequences, start);
-    if (c.page_size > 0) {
-      fill_pages(seed, sequences, longest);
-    } else {
-      const int64_t rows = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) + 1;
-      keys = TestTensor::random(c.dtype, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
-      values = TestTensor::random(c.dtype, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
-      kv_start = TestTensor(DType::i32, {sequences});
-      int64_t first = 0;
-      for (int64_t s = 0; s < sequences; ++s) {
-        kv_start.set_integer(s, first);
-        first += c.lengths[static_cast<size_t>(s)];
-      }
-    }
-    if (c.prefix >= 0) {
-      prefix = TestTensor(DType::i32, {sequences});
-      for (int64_t s = 0; s < sequences; ++s) prefix.set_integer(s, c.prefix);
-    }
-    if (c.document > 0) {
-      const int64_t positions = longest + 3;
-      ranges = TestTensor(DType::i32, {sequences, positions, 2});
-      for (int64_t i = 0; i < sequences * positions; ++i) {
-        const int64_t first = i % positions / c.document * c.document;
-        ranges.set_integer(2 * i, first);
-        ranges.set_integer(2 * i + 1, first + c.document);
-      }
-    }
-    if (c.alibi) slopes = TestTensor::random(DType::f32, {c.heads}, seed + 5, {}, 0.01, 0.2);
-    if (c.radius >= 0) bias = TestTensor::random(DType::f32, {c.heads, 2 * c.radius + 1}, seed + 6, {}, -2, 2);
-    if (c.sinks) sinks = TestTensor::random(DType::f32, {c.heads}, seed + 7, {}, -1, 2);
-  }
-  void fill_pages(uint64_t seed, int64_t sequences, int64_t longest) {
-    const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
-    keys = TestTensor(c.dtype, {pages, c.kv_heads, c.page_size, c.dim_qk});
-    values = TestTensor(c.dtype, {pages, c.kv_heads, c.page_size, c.dim_v});
-    table = TestTensor(DType::i32, {sequences, columns});
-    const TestTensor some = TestTensor::random(DType::f32, {4096}, seed + 4, {}, -1.5, 1.5);
-    int64_t next = pages - 1, turn = 0;  // pages in falling order
-    for (int64_t s = 0; s < sequences; ++s) {
-      const int64_t length = c.lengths[static_cast<size_t>(s)];
-      for (int64_t column = 0; column < columns; ++column) {
-        const int64_t first = column * c.page_size;
-        table.set_integer(s * columns + column, first < length ? next : -7);
-        if (first >= length) continue;
-        for (int64_t h = 0; h < c.kv_heads; ++h) {
-          for (int64_t i = 0; i < std::min(c.page_size, length - first); ++i) {
-            const int64_t row = (next * c.kv_heads + h) * c.page_size + i;
-            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, some.get(turn++ * 7 % 4093));
-            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, some.get(turn++ * 5 % 4091));
-          }
-        }
-        --next;
-      }
-    }
-  }
-  AttentionArgs args(const At& at) {
-    AttentionArgs a{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(values)};
-    if (c.page_size > 0) {
-      a.block_table = at(table);
-    } else {
-      a.kv_start = at(kv_start);
-    }
-    a.q_start = at(q_start);
-    a.kv_length = at(kv_length);
-    a.log_sum_exp = at(lse);
-    a.scale = c.scale;
-    a.softcap = c.softcap;
-    a.window = c.window;
-    a.causal = c.causal;
-    if (c.prefix >= 0) a.prefix_length = at(prefix);
-    if (c.document > 0) a.key_ranges = at(ranges);
-    if (c.alibi) a.alibi_slopes = at(slopes);
-    if (c.radius >= 0) a.relative_bias = at(bias);
-    if (c.sinks) a.sinks = at(sinks);
-    a.max_query = std::max<int64_t>(1, *std::max_element(c.queries.begin(), c.queries.end()));
-    a.max_kv_length = *std::max_element(c.lengths.begin(), c.lengths.end());
-    return a;
-  }
-};
-
-/// Bounds of the error: norm of the difference over norm of the result.
-double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
 
 class Prefill : public AttentionPrefillTest {
  public:

@@ -67,8 +67,8 @@ void check(Device device, const Case& c, uint64_t seed) {
         for (int64_t token = column * c.page_size; token < std::min(c.lengths[static_cast<size_t>(s)], (column + 1) * c.page_size); ++token) {
           for (int64_t h = 0; h < c.kv_heads; ++h) {
             const int64_t row = (next * c.kv_heads + h) * c.page_size + token % c.page_size;
-            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, std::sin(static_cast<double>(row * 31 + d * 7 + 1)) * 1.5);
-            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, std::cos(static_cast<double>(row * 17 + d * 5 + 2)));
+            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, random.uniform(-1.5, 1.5));
+            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, random.uniform(-1.0, 1.0));
           }
         }
         --next;

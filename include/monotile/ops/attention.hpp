@@ -20,7 +20,7 @@ namespace monotile::ops {
 /// the query at a position sees keys from the first number to before the second alone, both never falling along the
 /// positions (documents: the range of one's own). `sinks` f32 [heads]: one more score in the
 /// sum of weights, without a value (log_sum_exp has it in). On GPUs these five need 16-bit queries and caches.
-/// Statistics and accumulation fp32; on GPUs with several queries weights are rounded to the dtype of q. Entries of block_table past the used length are never read; a used entry outside [0, pages) is
+/// Statistics and accumulation fp32; on GPUs weights are rounded to the dtype of q where queries and caches have the same 16 bits. Entries of block_table past the used length are never read; a used entry outside [0, pages) is
 /// refused on host memory when no status is given, else clamped (status[s] = 1 where `status`, i32 [sequences], is given). Query rows that
 /// belong to no sequence are not written.
 struct AttentionArgs {

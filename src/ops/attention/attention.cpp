@@ -14,6 +14,7 @@ using namespace ops;
 constexpr const char* op = AttentionArgs::op_name;
 
 constexpr const Implementation<AttentionArgs>* kImplementations[] = {
+    &attention_decode_tiles,
     &attention_portable,
     &attention_tiles,
     &attention_reference,

@@ -4,7 +4,8 @@
 
 namespace monotile::ops {
 
-extern const Implementation<AttentionArgs> attention_reference, attention_portable, attention_tiles;
+extern const Implementation<AttentionArgs> attention_reference, attention_portable, attention_tiles,
+    attention_decode_tiles;
 /// Relative times: the kernel of rows, and the kernel of matrix tiles.
 struct PrefillCost {
   double rows, tiles;

@@ -2,34 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "monotile/kernels/attention/params.hpp"
-#include "monotile/kernels/attention/scores.hpp"
 #include "ops/attention/attention.hpp"
-#include "ops/attention/fill_params.hpp"
 #include "ops/attention/prefill_configs.hpp"
+#include "ops/attention/tile_params.hpp"
 #include "ops/row_tiles.hpp"
 
 namespace monotile::ops {
 namespace {
 
-using attention_params::kv_bound;
-using attention_params::scale_of;
+using namespace attention_params;  // NOLINT
 using prefill::Scores;
-
-/// A negative scale turns the order of the scores, so that it is applied before the maximum is taken.
-Scores scores_of(const AttentionArgs& a) {
-  const bool plain = a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
-  return plain ? prefill::kMasks : prefill::kScored;
-}
-bool rows_aligned(const TensorView& t) {
-  if (!vector_aligned(t.data)) return false;
-  for (int axis = 0; axis + 1 < t.rank; ++axis) {
-    if (t.step(axis) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
-  }
-  return true;
-}
 
 struct Policy {
   uint32_t path, dims, variant;
@@ -37,11 +21,6 @@ struct Policy {
   int64_t heads_per_tile;  ///< neighbouring heads of one kv head, whose queries share the keys of a tile
   int64_t tokens_per_tile;
 };
-
-/// The rows of a cache that lie in one piece: a block is copied in boxes of this many.
-int64_t cache_box(const AttentionArgs& a, int64_t bn) {
-  return a.block_table.defined() ? std::gcd(a.key_cache.dim(2), bn) : bn;
-}
 
 Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const bool lanes = device.device.kind != DeviceKind::cpu;
@@ -88,77 +67,13 @@ void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionA
   plan.config = {p.path, p.dims, scores_of(a), p.heads_per_tile, p.tokens_per_tile};
 }
 
-lang::box_view rows_of_heads(const TensorView& t, int64_t heads, int64_t tokens) {
-  lang::box_view v;
-  v.data = t.data;
-  v.dtype = t.dtype;
-  v.vectors = rows_aligned(t);
-  v.cols = static_cast<int32_t>(t.dim(2));
-  v.extent_x = static_cast<int32_t>(heads);
-  v.extent_y = static_cast<int32_t>(t.dim(0));
-  v.extent_z = static_cast<int32_t>(t.dim(1) / heads);
-  v.stride_x = t.step(1);
-  v.stride_y = t.step(0);
-  v.stride_z = t.step(1) * heads;
-  v.box_x = static_cast<int32_t>(heads);
-  v.box_y = static_cast<int32_t>(tokens);
-  return v;
-}
-lang::box_view rows_of_cache(const TensorView& t, bool paged, int64_t box) {
-  lang::box_view v;
-  v.data = t.data;
-  v.dtype = t.dtype;
-  v.vectors = rows_aligned(t);
-  v.cols = static_cast<int32_t>(t.dim(-1));
-  v.extent_x = static_cast<int32_t>(t.dim(paged ? 2 : 0));
-  v.extent_y = static_cast<int32_t>(t.dim(1));
-  v.extent_z = paged ? static_cast<int32_t>(t.dim(0)) : 1;
-  v.stride_x = t.step(paged ? 2 : 0);
-  v.stride_y = t.step(1);
-  v.stride_z = paged ? t.step(0) : 0;
-  v.box_x = static_cast<int32_t>(box);
-  return v;
-}
-
-void fill_score(kernels::RangeMask& score, const AttentionArgs& a) {
-  score.causal = a.causal;
-  score.window = static_cast<int>(std::min<int64_t>(a.window, INT32_MAX));
-  if (a.prefix_length.defined()) score.prefix = a.prefix_length.as<const int32_t>();
-  if (a.key_ranges.defined()) {
-    score.ranges = a.key_ranges.as<const int32_t>();
-    score.ranges_stride = a.key_ranges.step(0);
-  }
-}
-void fill_score(kernels::ScoredMask& score, const AttentionArgs& a) {
-  fill_score(static_cast<kernels::RangeMask&>(score), a);
-  if (a.softcap > 0.0f) {
-    score.softcap = a.softcap;
-    score.softcap_inverse = 1.0f / a.softcap;
-  }
-  if (a.alibi_slopes.defined()) score.slopes = a.alibi_slopes.as<const float>();
-  if (a.relative_bias.defined()) {
-    score.bias = a.relative_bias.as<const float>();
-    score.bias_stride = a.relative_bias.step(0);
-    score.bias_radius = static_cast<int>(a.relative_bias.dim(1) / 2);
-  }
-}
-
 template <class Score>
 void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a) {
-  constexpr float kLog2e = 1.44269504f;
-  const bool paged = a.block_table.defined();
   const int64_t heads = plan.config[3], tokens = plan.config[4];
   const auto shape = prefill::shape_of(static_cast<uint32_t>(plan.config[0]), static_cast<uint32_t>(plan.config[1]),
                                        static_cast<uint32_t>(plan.config[2]));
   kernels::PrefillParams<Score> p{};
-  p.q = rows_of_heads(a.q, heads, tokens);
-  p.out = rows_of_heads(a.out, heads, tokens);
-  p.k = rows_of_cache(a.key_cache, paged, cache_box(a, shape.bn));
-  p.v = rows_of_cache(a.value_cache, paged, p.k.box_x);
-  attention_params::fill_sequences(p, a);
-  if (a.sinks.defined()) p.sinks = a.sinks.as<const float>();
-  p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
-  p.groups_per_kv_head = static_cast<int32_t>(a.q.dim(1) / a.key_cache.dim(1) / heads);
+  fill_tiles(p, a, heads, tokens, shape.bn);
   p.tiles = static_cast<int32_t>(ceil_div(std::min(a.max_query, a.q.dim(0)), tokens));
   // H200, 2026-11-29: sections whose keys and values take 24 MB of its 50 MB cache; 48 MB cost 3 % (an experiment with
   // this schedule).
@@ -168,10 +83,6 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   const int64_t units = p.sequences * static_cast<int64_t>(p.q.extent_z);
   p.section = static_cast<int32_t>(std::clamp<int64_t>(kSectionBytes / pair, 1, units) * p.groups_per_kv_head);
   p.total = static_cast<int32_t>(p.tiles * units);
-  p.max_kv_length = static_cast<int32_t>(kv_bound(a));
-  p.scale = scale_of(a);
-  p.scale_log2 = p.scale * kLog2e;
-  fill_score(p.score, a);
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
   reinterpret_cast<KernelFn<kernels::PrefillParams<Score>>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }

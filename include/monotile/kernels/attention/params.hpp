@@ -76,4 +76,26 @@ struct PrefillParams {
   Score score;
 };
 
+/// Keys of a split of one query's keys: a function of the sequence's length alone, so that the order of its sums is too.
+/// Few enough for one sequence of 4,096 keys and 8 kv heads to fill a machine, many enough for sums to be little beside
+/// keys; long sequences have `kMostSplits`.
+inline constexpr int kLeastSplitKeys = 256, kMostSplits = 64;
+MT_FN constexpr int split_keys(int length) {
+  if (length <= kLeastSplitKeys * kMostSplits) return kLeastSplitKeys;
+  return ((length - 1) / kMostSplits / kLeastSplitKeys + 1) * kLeastSplitKeys;
+}
+/// The most splits that a length up to `bound` can have.
+MT_FN constexpr int most_splits(int bound) {
+  const int n = bound < 1 ? 1 : (bound - 1) / kLeastSplitKeys + 1;
+  return n < kMostSplits ? n : kMostSplits;
+}
+
+/// For `AttentionDecode` and `MergeDecode`: one token to a tile, all its heads of a kv head or an even part of them.
+template <class Score>
+struct DecodeParams : PrefillParams<Score> {
+  lang::box_view partial;  ///< fp32 sums, rows (head within its group, token, group) of split 0; splits lie side by side
+  float* statistics;       ///< [token][head][split][largest score in base 2, sum of weights]
+  int32_t splits;          ///< room per (token, head)
+};
+
 }  // namespace monotile::kernels

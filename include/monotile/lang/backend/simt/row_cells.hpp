@@ -203,9 +203,8 @@ MT_FN void as_operand(row_operand<Layout, R, C>& out, const row_acc<Layout, R, C
 }
 
 /// Rounds and stores the rows of a box that exist, whatever the alignment.
-template <class Cx, class Layout, int R, int C>
-MT_FN void store_rows_from_registers(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
-  using T = typename Cx::storage;
+template <class T, class Cx, class Layout, int R, int C>
+MT_FN void store_rows_as(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
   using Acc = row_acc<Layout, R, C>;
   constexpr int kVector = Layout::neighbours;
   T* const data = static_cast<T*>(to.data);
@@ -240,6 +239,15 @@ MT_FN void store_rows_from_registers(Cx& cx, const box_view& to, const box_at& a
       }
     }
   }
+}
+template <class Cx, class Layout, int R, int C>
+MT_FN void store_rows_from_registers(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
+  store_rows_as<typename Cx::storage>(cx, to, at, acc);
+}
+/// The same without rounding: sums that are joined later.
+template <class Cx, class Layout, int R, int C>
+MT_FN void store_sums(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
+  store_rows_as<float>(cx, to, at, acc);
 }
 
 // --- values that some rows do not see ------------------------------------------------------------------------------

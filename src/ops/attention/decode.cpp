@@ -1,0 +1,89 @@
+// Attention of one query per sequence, portable tier: heads that share keys fill a tile, splits of the keys fill the machine.
+
+#include <algorithm>
+
+#include "ops/attention/attention.hpp"
+#include "ops/attention/decode_configs.hpp"
+#include "ops/attention/tile_params.hpp"
+#include "ops/attention/variants.hpp"
+
+namespace monotile::ops {
+namespace {
+
+using namespace attention_params;  // NOLINT
+
+/// Neighbouring heads of one kv head: all of them, or the largest even part that a tile can hold.
+int64_t heads_per_tile(const AttentionArgs& a) {
+  const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
+  for (int64_t heads = std::min<int64_t>(group, decode::kRows); heads > 1; --heads) {
+    if (group % heads == 0) return heads;
+  }
+  return 1;
+}
+uint32_t variant_of(const AttentionArgs& a) {
+  return decode::variant(a.q.dtype, prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))), scores_of(a));
+}
+/// Of the longest sequence that is allowed; shorter ones use only their own.
+int64_t splits_of(const AttentionArgs& a) { return kernels::most_splits(static_cast<int>(kv_bound(a))); }
+int64_t units_of(const AttentionArgs& a) { return a.kv_length.dim(0) * (a.q.dim(1) / heads_per_tile(a)); }
+
+const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
+  if (a.max_query > 1) return "one query per sequence only";
+  if (a.q.dtype != DType::bf16 && a.q.dtype != DType::f16) return "queries of 16 bits only";
+  if (a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries only";
+  if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  if (find_kernel("attention.decode", target_of(device), variant_of(a)) == nullptr) return "not built for this target";
+  if (std::max({a.q.dim(0), a.key_cache.dim(0), kv_bound(a)}) > INT32_MAX / 2) return "an extent above 2^30";
+  if (units_of(a) * splits_of(a) > INT32_MAX / 2) return "more than 2^30 splits";
+  return nullptr;
+}
+
+/// Less than that of the other kernels with one query: keys are read once for all heads that share them.
+double cost(const AttentionArgs&, const DeviceInfo&) { return 2.0; }
+
+int64_t sums_of(const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1) * splits_of(a) * a.out.dim(2); }
+
+/// config: the kernel that joins the splits. Workspace: sums, then maxima and totals, of every split.
+void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
+  const Target target = target_of(device);
+  plan.kernel = reinterpret_cast<const void*>(find_kernel("attention.decode", target, variant_of(a)));
+  plan.config = {reinterpret_cast<int64_t>(find_kernel("attention.decode_merge", target, variant_of(a)))};
+  plan.workspace_bytes = static_cast<size_t>(sums_of(a) + 2 * a.q.dim(0) * a.q.dim(1) * splits_of(a)) * sizeof(float);
+}
+
+template <class Score>
+void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
+  using Params = kernels::DecodeParams<Score>;
+  const int64_t heads = heads_per_tile(a), splits = splits_of(a);
+  Params p{};
+  fill_tiles(p, a, heads, 1, decode::kBlock);
+  const auto units = static_cast<int32_t>(units_of(a));
+  p.tiles = 1;
+  p.section = units;
+  p.splits = static_cast<int32_t>(splits);
+  p.total = units * p.splits;
+  p.statistics = static_cast<float*>(workspace) + sums_of(a);
+  p.partial = p.out;
+  p.partial.data = workspace;
+  p.partial.dtype = DType::f32;
+  p.partial.vectors = p.partial.cols % 4 == 0;
+  p.partial.stride_x = splits * p.partial.cols;
+  p.partial.stride_y = a.q.dim(1) * p.partial.stride_x;
+  p.partial.stride_z = heads * p.partial.stride_x;
+  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{plan.device->units, 0}, p);
+  constexpr int kThreads = 128;
+  reinterpret_cast<KernelFn<Params>>(plan.config[0])(
+      stream, Grid{units * heads, kThreads, static_cast<size_t>(kThreads) * 8 * sizeof(float)}, p);
+}
+
+void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
+  if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
+  if (scores_of(a) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a, workspace);
+  launch<kernels::ScoredMask>(plan, stream, a, workspace);
+}
+
+}  // namespace
+
+const Implementation<AttentionArgs> attention_decode_tiles{"decode", Tier::portable, supports, cost, make_plan, run};
+
+}  // namespace monotile::ops

@@ -1,0 +1,107 @@
+#pragma once
+// What the kernels of matrix tiles are told about tensors, for many queries and for one.
+
+#include <numeric>
+
+#include "monotile/kernels/attention/params.hpp"
+#include "monotile/kernels/attention/scores.hpp"
+#include "ops/attention/fill_params.hpp"
+#include "ops/attention/prefill_configs.hpp"
+#include "ops/row_tiles.hpp"
+
+namespace monotile::ops::attention_params {
+
+/// A negative scale turns the order of the scores, so that it is applied before the maximum is taken.
+inline prefill::Scores scores_of(const AttentionArgs& a) {
+  const bool plain = a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
+  return plain ? prefill::kMasks : prefill::kScored;
+}
+inline bool rows_aligned(const TensorView& t) {
+  if (!vector_aligned(t.data)) return false;
+  for (int axis = 0; axis + 1 < t.rank; ++axis) {
+    if (t.step(axis) * dtype_info(t.dtype).block_bytes % 16 != 0) return false;
+  }
+  return true;
+}
+
+/// The rows of a cache that lie in one piece: a block is copied in boxes of this many.
+inline int64_t cache_box(const AttentionArgs& a, int64_t bn) {
+  return a.block_table.defined() ? std::gcd(a.key_cache.dim(2), bn) : bn;
+}
+
+inline lang::box_view rows_of_heads(const TensorView& t, int64_t heads, int64_t tokens) {
+  lang::box_view v;
+  v.data = t.data;
+  v.dtype = t.dtype;
+  v.vectors = rows_aligned(t);
+  v.cols = static_cast<int32_t>(t.dim(2));
+  v.extent_x = static_cast<int32_t>(heads);
+  v.extent_y = static_cast<int32_t>(t.dim(0));
+  v.extent_z = static_cast<int32_t>(t.dim(1) / heads);
+  v.stride_x = t.step(1);
+  v.stride_y = t.step(0);
+  v.stride_z = t.step(1) * heads;
+  v.box_x = static_cast<int32_t>(heads);
+  v.box_y = static_cast<int32_t>(tokens);
+  return v;
+}
+inline lang::box_view rows_of_cache(const TensorView& t, bool paged, int64_t box) {
+  lang::box_view v;
+  v.data = t.data;
+  v.dtype = t.dtype;
+  v.vectors = rows_aligned(t);
+  v.cols = static_cast<int32_t>(t.dim(-1));
+  v.extent_x = static_cast<int32_t>(t.dim(paged ? 2 : 0));
+  v.extent_y = static_cast<int32_t>(t.dim(1));
+  v.extent_z = paged ? static_cast<int32_t>(t.dim(0)) : 1;
+  v.stride_x = t.step(paged ? 2 : 0);
+  v.stride_y = t.step(1);
+  v.stride_z = paged ? t.step(0) : 0;
+  v.box_x = static_cast<int32_t>(box);
+  return v;
+}
+
+inline void fill_score(kernels::RangeMask& score, const AttentionArgs& a) {
+  score.causal = a.causal;
+  score.window = static_cast<int>(std::min<int64_t>(a.window, INT32_MAX));
+  if (a.prefix_length.defined()) score.prefix = a.prefix_length.as<const int32_t>();
+  if (a.key_ranges.defined()) {
+    score.ranges = a.key_ranges.as<const int32_t>();
+    score.ranges_stride = a.key_ranges.step(0);
+  }
+}
+inline void fill_score(kernels::ScoredMask& score, const AttentionArgs& a) {
+  fill_score(static_cast<kernels::RangeMask&>(score), a);
+  if (a.softcap > 0.0f) {
+    score.softcap = a.softcap;
+    score.softcap_inverse = 1.0f / a.softcap;
+  }
+  if (a.alibi_slopes.defined()) score.slopes = a.alibi_slopes.as<const float>();
+  if (a.relative_bias.defined()) {
+    score.bias = a.relative_bias.as<const float>();
+    score.bias_stride = a.relative_bias.step(0);
+    score.bias_radius = static_cast<int>(a.relative_bias.dim(1) / 2);
+  }
+}
+
+/// All but how many tiles there are, in which order and where partial sums go. A tile takes `heads` neighbouring heads of
+/// `tokens` tokens against blocks of `bn` keys.
+template <class Score>
+void fill_tiles(kernels::PrefillParams<Score>& p, const AttentionArgs& a, int64_t heads, int64_t tokens, int64_t bn) {
+  constexpr float kLog2e = 1.44269504f;
+  const bool paged = a.block_table.defined();
+  p.q = rows_of_heads(a.q, heads, tokens);
+  p.out = rows_of_heads(a.out, heads, tokens);
+  p.k = rows_of_cache(a.key_cache, paged, cache_box(a, bn));
+  p.v = rows_of_cache(a.value_cache, paged, p.k.box_x);
+  fill_sequences(p, a);
+  if (a.sinks.defined()) p.sinks = a.sinks.as<const float>();
+  p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
+  p.groups_per_kv_head = static_cast<int32_t>(a.q.dim(1) / a.key_cache.dim(1) / heads);
+  p.max_kv_length = static_cast<int32_t>(kv_bound(a));
+  p.scale = scale_of(a);
+  p.scale_log2 = p.scale * kLog2e;
+  fill_score(p.score, a);
+}
+
+}  // namespace monotile::ops::attention_params

@@ -1,0 +1,200 @@
+// Attention of one query per sequence, in splits of the keys, against the fp64 oracle. The kernel is called by itself,
+// whatever the dispatcher would choose; on CPU there is none.
+
+#include <cmath>
+#include <random>
+
+#include "monotile/kernels/attention/params.hpp"
+#include "ops/attention/attention.hpp"
+#include "tests/ops/attention_cases.hpp"
+
+namespace monotile {
+namespace {
+
+using namespace test;  // NOLINT
+
+class Decode : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
+    if (device().kind == DeviceKind::cpu || device().kind == DeviceKind::opencl || device().kind == DeviceKind::hip)
+      GTEST_SKIP() << "no tiles for one query here";
+  }
+  void run_decode(const AttentionArgs& args, Stream& stream) const {
+    const char* why_not = ops::attention_decode_tiles.supports(args, device_info(device()));
+    ASSERT_EQ(why_not, nullptr) << why_not;
+    run_plan(plan_of(ops::attention_decode_tiles, args, device()), stream, args);
+  }
+  /// One query for each length, and none for the sequence number `without`.
+  static Case one_query(Case c, size_t without = SIZE_MAX) {
+    c.queries.assign(c.lengths.size(), 1);
+    if (without < c.queries.size()) c.queries[without] = 0;
+    return c;
+  }
+  void check(const Case& wanted_case, uint64_t seed, size_t without = SIZE_MAX) const {
+    const Case c = one_query(wanted_case, without);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << dtype_info(c.dtype).name << " heads " << c.heads << "/"
+                                    << c.kv_heads << " dims " << c.dim_qk << "/" << c.dim_v << " page " << c.page_size
+                                    << " first length " << c.lengths[0] << " window " << c.window);
+    Problem p(c, seed);
+    run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+    const TestTensor wanted = p.out, wanted_lse = p.lse;
+    p.out.poison();
+    p.lse.poison();
+    Stream stream(device());
+    run_decode(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    p.lse.fetch(stream);
+    EXPECT_LE(relative_norm(p.out, wanted), bound(c.dtype));
+    EXPECT_TRUE(p.out.guards_intact());
+    EXPECT_TRUE(is_near(p.lse, wanted_lse, {.relative = 1e-3, .absolute = 1e-3}));
+  }
+};
+MONOTILE_ON_DEVICES(Decode);
+
+TEST(DecodeSplits, FollowFromTheLengthAlone) {
+  EXPECT_EQ(kernels::split_keys(0), 256);
+  EXPECT_EQ(kernels::split_keys(16384), 256);
+  EXPECT_EQ(kernels::split_keys(16385), 512);
+  for (const int length : {1, 255, 256, 257, 16384, 16385, 65536, 1 << 20, INT32_MAX / 2}) {
+    const int keys = kernels::split_keys(length);
+    EXPECT_EQ(keys % kernels::kLeastSplitKeys, 0);
+    EXPECT_LE((length - 1) / keys + 1, kernels::most_splits(length)) << length;
+    EXPECT_LE(kernels::most_splits(length), kernels::kMostSplits);
+  }
+}
+
+TEST_P(Decode, HeadDims) {
+  uint64_t seed = 1;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const int64_t dim : {1, 20, 64, 80, 128, 192, 256}) {
+      // Not built there: see register_decode.hpp.
+      if (device().kind == DeviceKind::cuda && dtype == DType::f16 && dim > 128) continue;
+      check({.dtype = dtype, .heads = 4, .kv_heads = 2, .dim_qk = dim, .dim_v = dim, .lengths = {301}}, seed++);
+    }
+  }
+  check({.dim_qk = 96, .dim_v = 40, .lengths = {101}}, seed++);
+  check({.dim_qk = 64, .dim_v = 200, .lengths = {70}}, seed++);
+}
+
+TEST_P(Decode, SplitsAndBlocksAtTheirBorders) {
+  uint64_t seed = 50;
+  for (const int64_t n : {1, 2, 63, 64, 65, 255, 256, 257, 511, 513, 700}) check({.lengths = {n}}, seed++);
+  check({.heads = 1, .lengths = {16600}}, seed++);  // splits of 512 keys
+}
+
+TEST_P(Decode, HeadsThatShareKeys) {
+  uint64_t seed = 100;
+  for (const int64_t kv_heads : {1, 2, 3, 6}) check({.heads = 6, .kv_heads = kv_heads, .lengths = {75, 300}}, seed++);
+  check({.heads = 17, .kv_heads = 1, .lengths = {280}}, seed++);
+  check({.heads = 48, .kv_heads = 1, .lengths = {70}, .page_size = 16}, seed++);  // more than a tile holds
+}
+
+// Random lengths, none among them; slots that hold no key are NaN.
+TEST_P(Decode, RaggedAndPaged) {
+  uint64_t seed = 150;
+  std::mt19937 random(7);
+  for (const int64_t page : {0, 1, 7, 16, 24, 64, 128}) {
+    Case c{.heads = 4, .kv_heads = 2, .page_size = page};
+    c.lengths = {0, 1};
+    for (int i = 0; i < 3; ++i) c.lengths.push_back(static_cast<int64_t>(random() % 600));
+    check(c, seed++);
+    check(c, seed++, 3);  // a sequence without a query
+  }
+}
+
+TEST_P(Decode, MasksAndChangesOfScores) {
+  uint64_t seed = 200;
+  for (const int64_t window : {1, 5, 64, 300, 1000})
+    check({.lengths = {610, 3}, .page_size = 16, .window = window}, seed++);
+  check({.lengths = {610}, .causal = false}, seed++);
+  check({.lengths = {610}, .page_size = 16, .window = 9, .prefix = 90}, seed++);
+  check({.lengths = {610}, .page_size = 16, .document = 100}, seed++);
+  check({.lengths = {300}, .softcap = 2.5f}, seed++);
+  check({.lengths = {300}, .scale = -0.2f}, seed++);
+  check({.heads = 4, .kv_heads = 2, .lengths = {300}, .alibi = true}, seed++);
+  check({.heads = 4, .lengths = {300, 9}, .page_size = 16, .radius = 11}, seed++);
+  check({.heads = 4, .lengths = {300, 1, 0}, .sinks = true}, seed++);
+}
+
+TEST_P(Decode, StridesAndUnalignedRows) {
+  check({.dtype = DType::f16, .lengths = {290}, .placement = {.padding = {24, 8}, .offset = 1}}, 350);
+  check({.dim_qk = 37, .dim_v = 51, .lengths = {290}, .placement = {.padding = {5, 3}}}, 351);
+}
+
+// The bits of a sequence depend neither on what else is in the batch nor on the bound of the lengths.
+TEST_P(Decode, ASequenceAloneHasTheBitsThatItHasInTheBatch) {
+  const Case whole = one_query({.heads = 4, .kv_heads = 2, .lengths = {610, 40, 900}, .page_size = 16});
+  Problem all(whole, 420);
+  Stream stream(device());
+  run_decode(all.args([&](TestTensor& t) { return t.on(stream); }), stream);
+  all.out.fetch(stream);
+  for (const int64_t only : {0, 1, 2}) {
+    Problem some(whole, 420);
+    for (int64_t s = 0; s <= 3; ++s) some.q_start.set_integer(s, s <= only ? only : only + 1);
+    AttentionArgs args = some.args([&](TestTensor& t) { return t.on(stream); });
+    args.max_kv_length = only == 1 ? 40 : 900;
+    if (only == 1) {
+      for (const int64_t s : {0, 2}) some.kv_length.set_integer(s, 0);
+      args.kv_length = some.kv_length.on(stream);
+    }
+    run_decode(args, stream);
+    some.out.fetch(stream);
+    for (int64_t i = 0; i < 3 * 4 * 64; ++i) {
+      if (i / (4 * 64) == only) {
+        ASSERT_EQ(some.out.get(i), all.out.get(i)) << only << " element " << i;
+      } else {
+        ASSERT_TRUE(std::isnan(some.out.get(i))) << "written: " << i;
+      }
+    }
+  }
+}
+
+// Table entries of pages that nobody sees may be stale; those in use are clamped and reported.
+TEST_P(Decode, Tables) {
+  Problem p(one_query({.lengths = {600}, .page_size = 16, .window = 20}), 430);
+  run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+  const TestTensor wanted = p.out;
+  for (int64_t column = 0; column < 36; ++column) p.table.set_integer(column, -1000000);
+  TestTensor status = TestTensor::of(DType::i32, {0.0});
+  p.out.poison();
+  Stream stream(device());
+  AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+  args.status = status.on(stream);
+  run_decode(args, stream);
+  p.out.fetch(stream);
+  status.fetch(stream);
+  EXPECT_LE(relative_norm(p.out, wanted), bound(DType::bf16));
+  EXPECT_EQ(status.get(0), 0);
+  p.table.set_integer(37, -1000000);
+  args.block_table = p.table.on(stream);
+  run_decode(args, stream);
+  status.fetch(stream);
+  EXPECT_EQ(status.get(0), 1);
+}
+
+// NaN in a query or in a value that is seen shows in the rows that see it, and in no other.
+TEST_P(Decode, NanStaysInItsRow) {
+  Problem p(one_query({.heads = 2, .kv_heads = 2, .lengths = {300, 290}}), 440);
+  p.q.set(1 * 64 + 5, NAN);  // the second head of the first sequence
+  Stream stream(device());
+  run_decode(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+  p.out.fetch(stream);
+  p.lse.fetch(stream);
+  for (int64_t row = 0; row < 4; ++row) {
+    EXPECT_EQ(std::isnan(p.out.get(row * 64)), row == 1) << row;
+    EXPECT_EQ(std::isnan(p.lse.get(row)), row == 1) << row;
+  }
+}
+
+TEST_P(Decode, WhatItDoesNotTake) {
+  Problem p(one_query({.lengths = {30}}), 450);
+  Stream stream(device());
+  AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+  args.max_query = 2;
+  EXPECT_STREQ(ops::attention_decode_tiles.supports(args, device_info(device())), "one query per sequence only");
+}
+
+}  // namespace
+}  // namespace monotile
