@@ -39,6 +39,7 @@ NO_KERNELS = {"gemm_small_tiles_bf16": "tiles of sm_90a alone", "gemm_small_tile
               "gemm_tiles_f32": "products of the CPU", "gemm_tiles_i8": "products of the CPU"}
 NO_KERNELS |= {f"prefill{dims}_{dtype}{scores}": "chained products have no AMD backend yet"
                for dims in (64, 128, 256) for dtype in ("bf16", "f16") for scores in ("", "_scored")}
+NO_KERNELS |= {f"decode_{dtype}{scores}": "chained products have no AMD backend yet" for dtype in ("bf16", "f16") for scores in ("", "_scored")}
 # Kernel's name -> (most bytes of private memory, reason).
 SCRATCH_ALLOWED = {}
 # Kernel's name -> reason.
