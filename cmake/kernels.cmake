@@ -47,7 +47,7 @@ function(monotile_add_kernels targets)
       add_library(monotile_kernels_${target} OBJECT ${kernel_sources})
       target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}}
                              $<$<BOOL:${MONOTILE_SANITIZE}>:${MONOTILE_FLAGS_SANITIZE}>)
-      target_precompile_headers(monotile_kernels_${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/ops/register_kernel.hpp)
+      monotile_precompile(monotile_kernels_${target} ${PROJECT_SOURCE_DIR}/src/ops/register_kernel.hpp)
     endif()
     if(TARGET monotile_kernels_${target})
       target_include_directories(monotile_kernels_${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)

@@ -19,9 +19,6 @@ targets=("$@")
 # nvcc is often installed without being on PATH.
 if ! command -v nvcc >/dev/null && [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; fi
 
-# Paths relative to the root, so that ccache serves clones in other folders too.
-export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=true
-
 mkdir -p "$dir"
 read -r -a more <<<"${CMAKE_ARGS:-}"
 if ! cmake --preset "$preset" -B "$dir" "${more[@]}" >"$dir/configure.log" 2>&1; then

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "monotile/ops/attention.hpp"
+#include "ops/attention/attention.hpp"
 #include "tests/ops/test_util.hpp"
 
 namespace monotile::test {
@@ -12,7 +12,7 @@ namespace monotile::test {
 using ops::AttentionArgs;
 
 struct Case {
-  DType dtype = DType::bf16;
+  DType dtype = DType::bf16, cache = DType::none;  ///< cache: none is the dtype of the queries
   int64_t heads = 2, kv_heads = 1, dim_qk = 64, dim_v = 64;
   std::vector<int64_t> queries{70}, lengths{70};
   int64_t page_size = 0;  ///< 0: dense
@@ -32,6 +32,7 @@ struct Problem {
   TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks;
 
   explicit Problem(const Case& wanted, uint64_t seed) : c(wanted) {
+    if (c.cache == DType::none) c.cache = c.dtype;
     const auto sequences = static_cast<int64_t>(c.queries.size());
     const int64_t tokens = std::accumulate(c.queries.begin(), c.queries.end(), int64_t{0});
     const int64_t longest = *std::max_element(c.lengths.begin(), c.lengths.end());
@@ -51,8 +52,8 @@ struct Problem {
       fill_pages(seed, sequences, longest);
     } else {
       const int64_t rows = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) + 1;
-      keys = TestTensor::random(c.dtype, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
-      values = TestTensor::random(c.dtype, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
+      keys = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
+      values = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
       kv_start = TestTensor(DType::i32, {sequences});
       int64_t first = 0;
       for (int64_t s = 0; s < sequences; ++s) {
@@ -79,8 +80,8 @@ struct Problem {
   }
   void fill_pages(uint64_t seed, int64_t sequences, int64_t longest) {
     const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
-    keys = TestTensor(c.dtype, {pages, c.kv_heads, c.page_size, c.dim_qk});
-    values = TestTensor(c.dtype, {pages, c.kv_heads, c.page_size, c.dim_v});
+    keys = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_qk});
+    values = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_v});
     table = TestTensor(DType::i32, {sequences, columns});
     const TestTensor some = TestTensor::random(DType::f32, {4096}, seed + 4, {}, -1.5, 1.5);
     int64_t next = pages - 1, turn = 0;  // pages in falling order
@@ -128,5 +129,41 @@ struct Problem {
 
 /// Bounds of the error: norm of the difference over norm of the result.
 inline double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
+
+/// What `launch` leaves in the problem's outputs, against the fp64 oracle.
+template <class Launch>
+void check_problem(Problem& p, double lse_error, Launch launch) {
+  SCOPED_TRACE(testing::Message() << dtype_info(p.c.dtype).name << "/" << dtype_info(p.c.cache).name << " heads "
+                                  << p.c.heads << "/" << p.c.kv_heads << " dims " << p.c.dim_qk << "/" << p.c.dim_v
+                                  << " page " << p.c.page_size << " window " << p.c.window << " causal " << p.c.causal
+                                  << " sequences " << p.c.queries.size() << " first " << p.c.queries[0] << "x"
+                                  << p.c.lengths[0]);
+  run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+  const TestTensor wanted = p.out, wanted_lse = p.lse;
+  p.out.poison();
+  p.lse.poison();
+  launch();
+  EXPECT_LE(relative_norm(p.out, wanted), bound(p.c.dtype));
+  EXPECT_TRUE(p.out.guards_intact());
+  EXPECT_TRUE(is_near(p.lse, wanted_lse, {.relative = lse_error, .absolute = lse_error}));
+}
+
+/// Runs one implementation, whatever the dispatcher would choose.
+inline void run_by(const Implementation<AttentionArgs>& implementation, const AttentionArgs& args, Stream& stream) {
+  const Device device = args.q.device;
+  const char* why_not = implementation.supports(args, device_info(device));
+  ASSERT_EQ(why_not, nullptr) << why_not;
+  run_plan(plan_of(implementation, args, device), stream, args);
+}
+inline void check_by(const Implementation<AttentionArgs>& implementation, Device device, const Case& c, uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Problem p(c, seed);
+  check_problem(p, 1e-3, [&] {
+    Stream stream(device);
+    run_by(implementation, p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    p.lse.fetch(stream);
+  });
+}
 
 }  // namespace monotile::test

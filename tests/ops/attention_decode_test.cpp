@@ -22,9 +22,7 @@ class Decode : public OnDevice {
       GTEST_SKIP() << "no tiles for one query here";
   }
   void run_decode(const AttentionArgs& args, Stream& stream) const {
-    const char* why_not = ops::attention_decode_tiles.supports(args, device_info(device()));
-    ASSERT_EQ(why_not, nullptr) << why_not;
-    run_plan(plan_of(ops::attention_decode_tiles, args, device()), stream, args);
+    run_by(ops::attention_decode_tiles, args, stream);
   }
   /// One query for each length, and none for the sequence number `without`.
   static Case one_query(Case c, size_t without = SIZE_MAX) {
@@ -32,23 +30,8 @@ class Decode : public OnDevice {
     if (without < c.queries.size()) c.queries[without] = 0;
     return c;
   }
-  void check(const Case& wanted_case, uint64_t seed, size_t without = SIZE_MAX) const {
-    const Case c = one_query(wanted_case, without);
-    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << dtype_info(c.dtype).name << " heads " << c.heads << "/"
-                                    << c.kv_heads << " dims " << c.dim_qk << "/" << c.dim_v << " page " << c.page_size
-                                    << " first length " << c.lengths[0] << " window " << c.window);
-    Problem p(c, seed);
-    run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
-    const TestTensor wanted = p.out, wanted_lse = p.lse;
-    p.out.poison();
-    p.lse.poison();
-    Stream stream(device());
-    run_decode(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
-    p.out.fetch(stream);
-    p.lse.fetch(stream);
-    EXPECT_LE(relative_norm(p.out, wanted), bound(c.dtype));
-    EXPECT_TRUE(p.out.guards_intact());
-    EXPECT_TRUE(is_near(p.lse, wanted_lse, {.relative = 1e-3, .absolute = 1e-3}));
+  void check(const Case& c, uint64_t seed, size_t without = SIZE_MAX) const {
+    check_by(ops::attention_decode_tiles, device(), one_query(c, without), seed);
   }
 };
 MONOTILE_ON_DEVICES(Decode);

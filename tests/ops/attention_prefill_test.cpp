@@ -12,36 +12,11 @@ namespace monotile {
 namespace {
 
 using namespace test;  // NOLINT
-using ops::AttentionArgs;
 
-class AttentionPrefillTest : public OnDevice {
- protected:
-  void run_tiles(const AttentionArgs& args, Stream& stream) const {
-    const char* why_not = ops::attention_tiles.supports(args, device_info(device()));
-    ASSERT_EQ(why_not, nullptr) << why_not;
-    run_plan(plan_of(ops::attention_tiles, args, device()), stream, args);
-  }
-};
-
-class Prefill : public AttentionPrefillTest {
+class Prefill : public OnDevice {
  public:
-  void check(const Case& c, uint64_t seed) const {
-    SCOPED_TRACE(testing::Message() << "seed " << seed << " " << dtype_info(c.dtype).name << " heads " << c.heads << "/"
-                                    << c.kv_heads << " dims " << c.dim_qk << "/" << c.dim_v << " page " << c.page_size
-                                    << " first " << c.queries[0] << "x" << c.lengths[0]);
-    Problem p(c, seed);
-    run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
-    const TestTensor wanted = p.out, wanted_lse = p.lse;
-    p.out.poison();
-    p.lse.poison();
-    Stream stream(device());
-    run_tiles(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
-    p.out.fetch(stream);
-    p.lse.fetch(stream);
-    EXPECT_LE(relative_norm(p.out, wanted), bound(c.dtype));
-    EXPECT_TRUE(p.out.guards_intact());
-    EXPECT_TRUE(is_near(p.lse, wanted_lse, {.relative = 1e-3, .absolute = 1e-3}));
-  }
+  void run_tiles(const AttentionArgs& args, Stream& stream) const { run_by(ops::attention_tiles, args, stream); }
+  void check(const Case& c, uint64_t seed) const { check_by(ops::attention_tiles, device(), c, seed); }
 };
 MONOTILE_ON_DEVICES(Prefill);
 

@@ -1,25 +1,22 @@
 // Attention on every device against the fp64 oracle: dense and paged, prefill and decode.
 
-#include "ops/attention/attention.hpp"
-
 #include <cmath>
 #include <limits>
-#include <numeric>
 
-#include "tests/ops/test_util.hpp"
+#include "tests/ops/attention_cases.hpp"
 
 namespace monotile {
 namespace {
 
 using namespace test;  // NOLINT
-using ops::AttentionArgs;
 
 const TierPolicy kPortable{Tier::portable, false};
 
 class AttentionTest : public OnDevice {};
 MONOTILE_ON_DEVICES(AttentionTest);
 
-struct Case {
+/// What most cases here have in common, small and fp32.
+struct Small {
   DType dtype = DType::f32, cache = DType::f32;
   int64_t heads = 2, kv_heads = 1, dim_qk = 64, dim_v = 64;
   std::vector<int64_t> queries{3}, lengths{17};
@@ -30,85 +27,18 @@ struct Case {
   Placement placement{};
 };
 
-/// Bound of the error: norm of the difference over norm of the result.
-double bound(DType dtype) { return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 5e-3; }
-
-void check(Device device, const Case& c, uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << dtype_info(c.dtype).name << "/" << dtype_info(c.cache).name << " heads " << c.heads << "/" << c.kv_heads << " dims "
-                                  << c.dim_qk << "/" << c.dim_v << " page " << c.page_size << " window " << c.window << " causal " << c.causal
-                                  << " sequences " << c.queries.size() << " first " << c.queries[0] << "x" << c.lengths[0]);
-  const auto sequences = static_cast<int64_t>(c.queries.size());
-  const int64_t tokens = std::accumulate(c.queries.begin(), c.queries.end(), int64_t{0});
-  const int64_t longest = *std::max_element(c.lengths.begin(), c.lengths.end());
-  TestTensor q = TestTensor::random(c.dtype, {tokens, c.heads, c.dim_qk}, seed, c.placement, -2, 2);
-  TestTensor out(c.dtype, {tokens, c.heads, c.dim_v}, c.placement), lse(DType::f32, {tokens, c.heads});
-  TestTensor q_start(DType::i32, {sequences + 1}), kv_length(DType::i32, {sequences});
-  int64_t start = 0;
-  for (int64_t s = 0; s < sequences; ++s) {
-    q_start.set_integer(s, start);
-    start += c.queries[static_cast<size_t>(s)];
-    kv_length.set_integer(s, c.lengths[static_cast<size_t>(s)]);
-  }
-  q_start.set_integer(sequences, start);
-  TestTensor keys, values, table, kv_start;
-  if (c.page_size > 0) {
-    const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
-    // Unused slots stay NaN: results must not depend on them.
-    keys = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_qk});
-    values = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_v});
-    table = TestTensor(DType::i32, {sequences, columns});
-    int64_t next = pages - 1;  // pages in falling order
-    ops::RandomData random(seed + 1);
-    for (int64_t s = 0; s < sequences; ++s) {
-      for (int64_t column = 0; column < columns; ++column) {
-        const bool used = column * c.page_size < c.lengths[static_cast<size_t>(s)];
-        table.set_integer(s * columns + column, used ? next : -7);
-        if (!used) continue;
-        for (int64_t token = column * c.page_size; token < std::min(c.lengths[static_cast<size_t>(s)], (column + 1) * c.page_size); ++token) {
-          for (int64_t h = 0; h < c.kv_heads; ++h) {
-            const int64_t row = (next * c.kv_heads + h) * c.page_size + token % c.page_size;
-            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, random.uniform(-1.5, 1.5));
-            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, random.uniform(-1.0, 1.0));
-          }
-        }
-        --next;
-      }
-    }
-  } else {
-    const int64_t rows = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) + 1;
-    keys = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
-    values = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
-    kv_start = TestTensor(DType::i32, {sequences});
-    int64_t first = 0;
-    for (int64_t s = 0; s < sequences; ++s) {
-      kv_start.set_integer(s, first);
-      first += c.lengths[static_cast<size_t>(s)];
-    }
-  }
-  const auto make = [&](const At& at) {
-    AttentionArgs a{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(values)};
-    if (c.page_size > 0) {
-      a.block_table = at(table);
-    } else {
-      a.kv_start = at(kv_start);
-    }
-    a.q_start = at(q_start);
-    a.kv_length = at(kv_length);
-    a.log_sum_exp = at(lse);
-    a.softcap = c.softcap;
-    a.window = c.window;
-    a.causal = c.causal;
-    a.max_query = std::max<int64_t>(1, *std::max_element(c.queries.begin(), c.queries.end()));
-    return a;
-  };
-  run_reference<AttentionArgs>(ops::attention_reference_run, make);
-  const TestTensor wanted = out, wanted_lse = lse;
-  out.poison();
-  lse.poison();
-  run_on<AttentionArgs>(device, {&out, &lse}, make, kPortable);
-  EXPECT_LE(relative_norm(out, wanted), bound(c.dtype));
-  EXPECT_TRUE(out.guards_intact());
-  EXPECT_TRUE(is_near(lse, wanted_lse, {.relative = 1e-4, .absolute = 1e-4}));
+void check(Device device, const Small& c, uint64_t seed) {
+  Problem p({.dtype = c.dtype, .cache = c.cache, .heads = c.heads, .kv_heads = c.kv_heads, .dim_qk = c.dim_qk, .dim_v = c.dim_v, .queries = c.queries,
+             .lengths = c.lengths, .page_size = c.page_size, .window = c.window, .softcap = c.softcap, .causal = c.causal, .placement = c.placement},
+            seed);
+  check_problem(p, 1e-4, [&] {
+    const auto make = [&](const At& at) {
+      AttentionArgs a = p.args(at);
+      a.max_kv_length = 0;  // from the table, or all rows
+      return a;
+    };
+    run_on<AttentionArgs>(device, {&p.out, &p.lse}, make, kPortable);
+  });
 }
 
 TEST_P(AttentionTest, HeadDimsAndDtypes) {

@@ -29,11 +29,9 @@ int64_t units_of(const AttentionArgs& a) { return a.kv_length.dim(0) * (a.q.dim(
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (a.max_query > 1) return "one query per sequence only";
-  if (a.q.dtype != DType::bf16 && a.q.dtype != DType::f16) return "queries of 16 bits only";
-  if (a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries only";
-  if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  if (const char* why = operands_refused(a)) return why;
+  if (const char* why = sizes_refused(a)) return why;
   if (find_kernel("attention.decode", target_of(device), variant_of(a)) == nullptr) return "not built for this target";
-  if (std::max({a.q.dim(0), a.key_cache.dim(0), kv_bound(a)}) > INT32_MAX / 2) return "an extent above 2^30";
   if (units_of(a) * splits_of(a) > INT32_MAX / 2) return "more than 2^30 splits";
   return nullptr;
 }

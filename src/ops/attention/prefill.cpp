@@ -1,13 +1,9 @@
 // Attention of many queries, portable tier: matrix tiles, masks and scores by functors.
 
 #include <algorithm>
-#include <cmath>
 
-#include "monotile/kernels/attention/params.hpp"
 #include "ops/attention/attention.hpp"
-#include "ops/attention/prefill_configs.hpp"
 #include "ops/attention/tile_params.hpp"
-#include "ops/row_tiles.hpp"
 
 namespace monotile::ops {
 namespace {
@@ -46,16 +42,13 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
 }
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
-  const bool lanes = device.device.kind != DeviceKind::cpu;
-  if (lanes && a.q.dtype != DType::bf16 && a.q.dtype != DType::f16) return "queries of 16 bits only";
-  if (lanes && a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries only";
-  if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  if (const char* why = device.device.kind == DeviceKind::cpu ? nullptr : operands_refused(a)) return why;
+  if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);
   if (p.kernel == nullptr) return "not built for this target";
   const int64_t units = a.kv_length.dim(0) * a.q.dim(1) / p.heads_per_tile;
   if (ceil_div(std::min(a.max_query, a.q.dim(0)), p.tokens_per_tile) * units > INT32_MAX / 2)
     return "more than 2^30 tiles";
-  if (std::max({a.q.dim(0), a.key_cache.dim(0), kv_bound(a)}) > INT32_MAX / 2) return "an extent above 2^30";
   return nullptr;
 }
 

@@ -3,8 +3,8 @@
 
 #include "monotile/kernels/attention/attention_decode.hpp"
 #include "ops/attention/decode_configs.hpp"
+#include "ops/attention/register_prefill.hpp"
 #include "ops/attention/variants.hpp"
-#include "ops/row_tiles.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
@@ -22,19 +22,14 @@ void register_decode_kernel(uint32_t scores) {
       erase<Params>(&lang::launch<kernels::MergeDecode<Cfg, T, attention_kernels::layout<Dims>, Score>, Params>));
 }
 
-/// Dimensions above 128 do not fit into the registers of these targets with fp16 (ptxas 13.0: 44 and 64 bytes of spills on
-/// sm_80, 908 on sm_90a; bf16 has none): the simple kernel serves.
-template <class T>
-constexpr bool kSpills = dtype_of<T> == DType::f16 &&
-                         (lang::kTarget == Target::cuda_sm80 || lang::kTarget == Target::cuda_sm90);
-
 /// CPU keeps its keys in rows, where one query has nothing to share; targets without the words have none.
 template <class T, class Score>
 void register_decode(uint32_t scores) {
   if constexpr (lang::kHasChains && lang::kHasLanes) {
     register_decode_kernel<T, prefill::up_to_64, Score>(scores);
     register_decode_kernel<T, prefill::up_to_128, Score>(scores);
-    if constexpr (!kSpills<T>) register_decode_kernel<T, prefill::up_to_256, Score>(scores);
+    if constexpr (!spills(dtype_of<T>, prefill::up_to_256))
+      register_decode_kernel<T, prefill::up_to_256, Score>(scores);
   }
 }
 

@@ -24,6 +24,18 @@ inline bool rows_aligned(const TensorView& t) {
   return true;
 }
 
+/// Why operands or sizes do not suit tiles; null if they do.
+inline const char* operands_refused(const AttentionArgs& a) {
+  if (a.q.dtype != DType::bf16 && a.q.dtype != DType::f16) return "queries of 16 bits only";
+  if (a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries only";
+  return nullptr;
+}
+inline const char* sizes_refused(const AttentionArgs& a) {
+  if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
+  if (std::max({a.q.dim(0), a.key_cache.dim(0), kv_bound(a)}) > INT32_MAX / 2) return "an extent above 2^30";
+  return nullptr;
+}
+
 /// The rows of a cache that lie in one piece: a block is copied in boxes of this many.
 inline int64_t cache_box(const AttentionArgs& a, int64_t bn) {
   return a.block_table.defined() ? std::gcd(a.key_cache.dim(2), bn) : bn;

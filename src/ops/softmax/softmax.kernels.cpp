@@ -1,7 +1,7 @@
 // Softmax, compiled once per target.
 
 #include "monotile/kernels/softmax/softmax.hpp"
-#include "ops/register_kernel.hpp"
+#include "ops/softmax/register_softmax.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
@@ -46,11 +46,7 @@ void register_layouts() {
 }  // namespace
 
 void register_kernels_softmax() {
-  register_layouts<float, float>();
-  register_layouts<half_t, half_t>();
-  register_layouts<bfloat16_t, bfloat16_t>();
-  register_layouts<float, half_t>();
-  register_layouts<float, bfloat16_t>();
+  each_softmax_type([]<class Y, class X>() { register_layouts<Y, X>(); });
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

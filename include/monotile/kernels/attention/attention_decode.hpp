@@ -100,17 +100,11 @@ struct MergeDecode {
       highest = above;
     }
 
-    auto most = rows_reduce<Max>(ctx, highest);
-    if (p.sinks != nullptr) {
-      const float sink = p.sinks[head] * kLog2e;
-      most = map([=](auto m) { return m > sink ? m : sink; }, most);
-    }
+    const float sink = p.sinks == nullptr ? -kInfinity : p.sinks[head] * kLog2e;
+    const auto most = map([=](auto m) { return m > sink ? m : sink; }, rows_reduce<Max>(ctx, highest));
     const auto share = map([](auto m, auto b) { return m == -kInfinity ? 0.0f : fast_exp2(m - b); }, highest, most);
-    auto sum = rows_reduce<Sum>(ctx, map([](auto a, auto s) { return a * s; }, total, share));
-    if (p.sinks != nullptr) {
-      const float sink = p.sinks[head] * kLog2e;
-      sum = map([=](auto a, auto m) { return sink == -kInfinity ? a : a + fast_exp2(sink - m); }, sum, most);
-    }
+    const auto sum = map([=](auto a, auto m) { return sink == -kInfinity ? a : a + fast_exp2(sink - m); },
+                         rows_reduce<Sum>(ctx, map([](auto a, auto s) { return a * s; }, total, share)), most);
     const auto inverse = map([](auto s) { return s == 0.0f ? 0.0f : 1.0f / s; }, sum);
     const auto result = col_reduce<Sum>(ctx, at, eval(ctx, at, map([](auto a, auto s) { return a * s; }, acc, share)));
     const auto only = at_rows(first_row_only(at), int64_t{0});

@@ -15,14 +15,19 @@ struct number_at {
     return make_indexed(select(is_nan(v), -kInfinity, v), c);
   }
 };
-/// The result of row `row`, and whether it has a number at all.
-template <class Ctx, class Place, class Params, class Best>
-MT_FN void store_argmax(Ctx& ctx, const Params& p, const Place& row, const Best& best) {
-  store_row_value(ctx, p.ids, row, map([](auto b) { return b.value == -kInfinity ? 0 : b.index; }, best));
-  if (p.status == nullptr) return;
-  store_row_value(ctx, p.status, row,
-                  map([](auto b) { return b.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok; }, best));
-}
+/// The result of a row, and whether it has a number at all.
+struct argmax_id {
+  template <class B>
+  MT_FN int32_t operator()(const B& b) const {
+    return b.value == -kInfinity ? 0 : b.index;
+  }
+};
+struct argmax_status {
+  template <class B>
+  MT_FN int32_t operator()(const B& b) const {
+    return b.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok;
+  }
+};
 
 /// One program per row.
 template <class X, class L>
@@ -33,7 +38,9 @@ struct Argmax {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto x = hold(ctx, row, [&](const auto& at) { return load(ctx, p.logits, at); });
-    store_argmax(ctx, p, row, fold_at<ArgMax>(ctx, x, number_at{}));
+    const auto best = fold_at<ArgMax>(ctx, x, number_at{});
+    store_row_value(ctx, p.ids, row, map(argmax_id{}, best));
+    if (p.status != nullptr) store_row_value(ctx, p.status, row, map(argmax_status{}, best));
   }
 };
 
@@ -62,9 +69,8 @@ struct ArgmaxRow {
     const float* const largest = p.largest + first;
     const int32_t* const columns = p.columns + first;
     const indexed best = fold_items<ArgMax>(ctx, p.chunks, [=](int32_t i) { return indexed{largest[i], columns[i]}; });
-    store_row_value(ctx, p.ids, row, best.value == -kInfinity ? 0 : best.index);
-    if (p.status != nullptr)
-      store_row_value(ctx, p.status, row, best.value == -kInfinity ? ops::row_no_valid_token : ops::row_ok);
+    store_row_value(ctx, p.ids, row, argmax_id{}(best));
+    if (p.status != nullptr) store_row_value(ctx, p.status, row, argmax_status{}(best));
   }
 };
 

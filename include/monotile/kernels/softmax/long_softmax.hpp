@@ -2,23 +2,11 @@
 // Softmax of rows too long for one program: their chunks first, then the results. How a row is cut depends on its length alone.
 
 #include "monotile/kernels/softmax/params.hpp"
+#include "monotile/kernels/softmax/softmax_parts.hpp"
 #include "monotile/lang/items.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
-
-/// As in Softmax: the sign goes with the elements, the rest of the scale with the distance from the largest.
-struct SoftmaxScale {
-  float sign, scale, scale2;
-  static MT_FN SoftmaxScale of(float scale) {
-    const float sign = scale < 0.0f ? -1.0f : 1.0f;
-    return {sign, scale * sign, scale * sign * 1.44269504f};
-  }
-};
-/// Keeps rows and chunks of -infinity from becoming NaN.
-struct finite_or_zero {
-  MT_FN float operator()(float v) const { return v == -kInfinity ? 0.0f : v; }
-};
 
 /// One program per chunk: its largest element, and the sum of the powers of the distances from it.
 template <class Y, class X, class L>

@@ -2,7 +2,7 @@
 // y = softmax(scale x + mask) along rows, or its logarithm.
 
 #include "monotile/kernels/softmax/params.hpp"
-#include "monotile/lang/lang.hpp"
+#include "monotile/kernels/softmax/softmax_parts.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -22,9 +22,7 @@ struct MaskedSoftmax {
                   map([=](auto v, auto m) { return hides ? select(m == 0.0f, -kInfinity, v * scale) : v * scale + m; },
                       load(ctx, p.x, at), load_any(ctx, p.mask, at)));
     });
-    const auto largest =
-        map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
-            fold<Max>(ctx, x, [](auto v) { return v; }));
+    const auto largest = map(finite_or_zero{}, fold<Max>(ctx, x, [](auto v) { return v; }));
     auto powers = held_map(
         ctx, x, [](auto v, auto m) { return fast_exp2((v - m) * 1.44269504f); }, largest);
     const auto sum = fold<Sum>(ctx, powers, [](auto v) { return v; });

@@ -2,7 +2,7 @@
 // y = softmax(scale x) along rows, or its logarithm.
 
 #include "monotile/kernels/softmax/params.hpp"
-#include "monotile/lang/lang.hpp"
+#include "monotile/kernels/softmax/softmax_parts.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -14,9 +14,8 @@ struct Softmax {
 
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
-    constexpr float kLog2e = 1.44269504f;
-    // The sign goes with the elements, the rest of the scale with the distance from the largest: nothing is rounded before it is small.
-    const float sign = p.scale < 0.0f ? -1.0f : 1.0f, scale = p.scale * sign, scale2 = scale * kLog2e;
+    const SoftmaxScale s = SoftmaxScale::of(p.scale);
+    const float sign = s.sign, scale = s.scale, scale2 = s.scale2;
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto x = [&] {
       if constexpr (Staged) {
@@ -29,9 +28,7 @@ struct Softmax {
         });
       }
     }();
-    const auto largest =
-        map([](auto m) { return select(m == -kInfinity, 0.0f, m); },  // keeps rows of -inf from becoming NaN
-            fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
+    const auto largest = map(finite_or_zero{}, fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
     auto powers = held_map(
         ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
     const auto sum = fold<Sum>(ctx, powers, [](auto v) { return v; });
