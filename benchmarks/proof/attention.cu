@@ -3,7 +3,9 @@
 // back) and with gaps (8 ms of rest before each launch), since the chip is limited by power. Peers (cuDNN, FA2,
 // FlexAttention) are beside it in benchmarks/peers/run.py, in one process through the C ABI.
 //
-//   monotile_attention [--seconds S] [--regimes 1|2]
+//   monotile_attention [--seconds S] [--regimes 1|2] [--rows N] [--heads-first 0|1]
+//
+// --rows: only row N of the timed shapes. --heads-first: rows of a head lie together, instead of heads of a row.
 //
 // Exit code 1 if a check fails.
 
@@ -86,7 +88,7 @@ struct Bench {
   double* sums = nullptr;
   int32_t* tables = nullptr;
   void* workspace = nullptr;
-  bool failed = false;
+  bool failed = false, heads_first = false;
 
   explicit Bench(const DeviceInfo& device) : info(device), stream(device.device, nullptr) {
     check(cudaMallocManaged(&sums, 16), "memory");
@@ -105,6 +107,10 @@ struct Bench {
     a.out = view(b.out, DType::bf16, {tokens, s.heads, s.dim});
     a.key_cache = view(b.k, DType::bf16, {rows, s.kv_heads, s.dim});
     a.value_cache = view(b.v, DType::bf16, {rows, s.kv_heads, s.dim});
+    if (heads_first) {
+      for (TensorView* t : {&a.q, &a.out, &a.key_cache, &a.value_cache})
+        t->stride[0] = s.dim, t->stride[1] = t->extent[0] * s.dim;
+    }
     a.q_start = view(tables, DType::i32, {s.batch + 1});
     a.kv_start = view(tables + 1024, DType::i32, {s.batch});
     a.kv_length = view(tables + 2048, DType::i32, {s.batch});
@@ -136,7 +142,7 @@ struct Bench {
     const int64_t all = static_cast<int64_t>(s.batch) * s.queries * s.heads;
     const size_t bytes = static_cast<size_t>(s.keys) * sizeof(double);
     check(cudaFuncSetAttribute(verify, cudaFuncAttributeMaxDynamicSharedMemorySize, 160 * 1024), "attribute");
-    if (bytes > 160 * 1024) return;  // the longest shapes are checked at their shorter sisters
+    if (heads_first || bytes > 160 * 1024) return;  // the longest shapes are checked at their shorter sisters
     verify<<<static_cast<unsigned>(rows == 0 ? all : rows), 128, bytes>>>(s, b, rows, sums);
     check(cudaDeviceSynchronize(), name);
     const double error = std::sqrt(sums[0] / sums[1]);
@@ -156,11 +162,14 @@ float median(std::vector<float> v) {
 
 int main(int argc, char** argv) {
   double seconds = 80;
-  int regimes = 2;
+  int regimes = 2, only = -1;
+  bool heads_first = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
     if (option == "--seconds") seconds = std::atof(argv[i + 1]);
     if (option == "--regimes") regimes = std::atoi(argv[i + 1]);
+    if (option == "--rows") only = std::atoi(argv[i + 1]);
+    if (option == "--heads-first") heads_first = std::atoi(argv[i + 1]) != 0;
   }
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
@@ -183,6 +192,7 @@ int main(int argc, char** argv) {
   fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
 
   for (const int dim : {40, 64, 80, 96, 128, 192, 256}) {
+    if (only >= 0) break;
     for (const bool causal : {true, false}) {
       for (const auto& [queries, keys] :
            std::vector<std::pair<int, int>>{{1, 1}, {128, 128}, {77, 301}, {300, 300}, {129, 1000}}) {
@@ -210,6 +220,8 @@ int main(int argc, char** argv) {
   }
   for (const int batch : {1, 16, 64, 128}) shapes.push_back({batch, 1, 4096, 32, 8, 128, true});
   shapes.push_back({1, 1, 65536, 32, 8, 128, true});
+  if (only >= 0) shapes = {shapes.at(static_cast<size_t>(only))};
+  bench.heads_first = heads_first;
   cudaEvent_t before, after;
   check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
   std::mt19937 random(1);
