@@ -140,9 +140,9 @@ int main(int argc, char** argv) {
       if (i >= 20) times.push_back(t);
     }
     if (sweep && rows > 1000) {
-      for (const uint32_t base : {ops::kBlock1, ops::kBlock2, ops::kStream}) {
-        const int64_t lanes = cols / 8 / (base == ops::kBlock1 ? 1 : 2);
-        if (lanes > 1024) continue;
+      for (const uint32_t base : {ops::kBlock2, ops::kBlock4, ops::kStream}) {
+        const int64_t lanes = cols / 8 / (base == ops::kBlock4 ? 4 : 2);
+        if (lanes > 512) continue;
         const uint32_t layout = base + ops::kExact;
         auto other = plan;
         other.kernel = reinterpret_cast<const void*>(

@@ -12,13 +12,17 @@
 
 namespace monotile::ops {
 
-/// The layouts, all with vectors of 8 elements (16 bytes of 16-bit types). Kernels are instantiated over these by index.
-enum RowLayout : uint32_t { kRows16, kRows32, kBlock1, kBlock2, kBlock4, kStream, kWide, kRowLayouts };
+/// The layouts, all with vectors of 8 elements (16 bytes of 16-bit types). Kernels are instantiated over these by index. `kRowsLxV`: several rows to
+/// a program, L lanes of V vectors to each.
+enum RowLayout : uint32_t { kRows16, kRows32, kRows4x4, kRows8x4, kRows32x4, kBlock1, kBlock2, kBlock4, kStream, kWide, kRowLayouts };
 
 template <uint32_t Index>
 struct row_layout_at;
 template <> struct row_layout_at<kRows16> { using type = lang::blocked<8, 1, 16>; };
 template <> struct row_layout_at<kRows32> { using type = lang::blocked<8, 1, 32>; };
+template <> struct row_layout_at<kRows4x4> { using type = lang::blocked<8, 4, 4>; };
+template <> struct row_layout_at<kRows8x4> { using type = lang::blocked<8, 4, 8>; };
+template <> struct row_layout_at<kRows32x4> { using type = lang::blocked<8, 4, 32>; };
 template <> struct row_layout_at<kBlock1> { using type = lang::blocked<8, 1, 0>; };
 template <> struct row_layout_at<kBlock2> { using type = lang::blocked<8, 2, 0>; };
 template <> struct row_layout_at<kBlock4> { using type = lang::blocked<8, 4, 0>; };
@@ -38,11 +42,13 @@ using row_layout = typename row_layout_at<Index>::type;
 /// Most lanes that the policy gives a program of this layout: bounds a lane's registers.
 template <class L>
 constexpr int max_row_threads() {
-  return L::lanes_per_row != 0 ? 256 : L::streaming ? 512 : L::exact && L::vectors == 2 ? 1024 : L::vectors == 1 && !L::exact ? 256 : 512;
+  return L::lanes_per_row != 0 || (L::vectors == 1 && !L::exact) ? 256 : 512;
 }
-/// Lanes that should fit on one multiprocessor at once: memory-bound programs hide latency by their number, and this bounds their registers.
+/// Lanes that should fit on one multiprocessor at once: memory-bound programs hide latency by their number, and this bounds their registers. Rows of fp32 are
+/// twice as many registers, and as many bytes in flight with half the lanes.
 template <class L>
-constexpr int resident_row_threads() {
+constexpr int resident_row_threads(size_t element_bytes = 2) {
+  if (L::exact && !L::streaming) return L::vectors == 1 ? 1536 : L::vectors == 4 && element_bytes == 4 ? 512 : 1024;
   return L::vectors >= 4 || (L::streaming && !L::exact) ? 512 : L::vectors == 2 ? 1024 : 1536;
 }
 
@@ -63,17 +69,58 @@ inline int whole_waves(int64_t vectors, int64_t per_lane, const DeviceInfo& devi
   return static_cast<int>((lanes + wave - 1) / wave * wave);
 }
 
-/// Up to 16,384 columns stay in registers: 8 vectors a lane were tried and spill (504 bytes and more at 512 lanes).
-inline RowTile pick_row_tile(int64_t cols, const DeviceInfo& device) {
+/// How rows of whole aligned vectors are spread: by how many vectors a row has, and by nothing else.
+struct RowStep {
+  int64_t most_vectors;
+  RowLayout layout;
+};
+enum class RowPolicy { sums, quads };
+/// What one multiprocessor has in flight decides (about 40 KB are wanted), and how many programs take turns there: two to four vectors a lane leave room for
+/// six to ten programs of a common row, where one vector a lane had three. H200, 2026-11-30 (docs/notes/row-operators-h200.md), 16384 x 4096 fp16, us with 1, 2
+/// and 4 vectors a lane: rms_norm 80.0, 65.4, 66.0; residual norm 132.3, 131.9, 131.2; softmax 83.4, 67.7, 66.2; quantise_fp8 64.8, 50.3, 48.0; groups of 128
+/// columns 80.3 with 16 lanes of one, 49.1 with 4 lanes of four.
+/// `sums`: the norms, whose fused forms hold more beside the row. Narrow rows keep one vector a lane: norms of heads add up in that order, too. Longer ones
+/// than 1,024 vectors take four, so that at least two programs share a multiprocessor.
+inline constexpr RowStep kSumSteps[] = {{16, kRows16}, {32, kRows32}, {1024, kBlock2}, {2048, kBlock4}};
+/// `quads`: everything else that reduces rows.
+inline constexpr RowStep kQuadSteps[] = {{16, kRows4x4}, {32, kRows8x4}, {128, kRows32x4}, {2048, kBlock4}};
+/// Rows that are not whole aligned vectors: few layouts.
+inline constexpr RowStep kGeneralSteps[] = {{32, kRows32}, {1024, kBlock2}};
+
+/// A row's tile in one of the layouts above.
+inline RowTile tile_in(RowLayout layout, int64_t vectors, const DeviceInfo& device) {
+  switch (layout) {
+    case kRows4x4: return {layout, 128, 32};
+    case kRows8x4: return {layout, 128, 16};
+    case kRows16: return {layout, 128, 8};
+    case kRows32:
+    case kRows32x4: return {layout, 128, 4};
+    case kBlock1: return {layout, whole_waves(vectors, 1, device), 1};
+    case kBlock2: return {layout, whole_waves(vectors, 2, device), 1};
+    case kBlock4: return {layout, whole_waves(vectors, 4, device), 1};
+    default: return {layout, 512, 1};
+  }
+}
+template <size_t N>
+RowTile first_that_holds(const RowStep (&steps)[N], int64_t vectors, const DeviceInfo& device) {
+  for (const RowStep& step : steps) {
+    if (vectors <= step.most_vectors) return tile_in(step.layout, vectors, device);
+  }
+  return tile_in(kStream, vectors, device);  // 8 vectors a lane were tried and spill (504 bytes and more at 512 lanes)
+}
+
+/// True if a program of this layout has one row, and finds it by one stride (see one_stride) where the layout is exact.
+constexpr bool one_row_each(uint32_t layout) { return layout % kExact >= kBlock1; }
+
+/// The tile of a row of `cols` columns; `exact`: rows are whole aligned vectors.
+inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device, RowPolicy policy) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
   const int64_t vectors = (cols + 7) / 8;
   if (compiles_on_use(device)) return vectors <= 32 ? RowTile{kRows32, device.wave, device.wave / 32} : RowTile{kStream, device.wave, 1};
-  if (vectors <= 16) return {kRows16, 128, 8};
-  if (vectors <= 32) return {kRows32, 128, 4};
-  if (vectors <= 256) return {kBlock1, whole_waves(vectors, 1, device), 1};
-  if (vectors <= 1024) return {kBlock2, whole_waves(vectors, 2, device), 1};
-  if (vectors <= 2048) return {kBlock4, whole_waves(vectors, 4, device), 1};
-  return {kStream, 512, 1};
+  if (!exact) return first_that_holds(kGeneralSteps, vectors, device);
+  RowTile tile = policy == RowPolicy::sums ? first_that_holds(kSumSteps, vectors, device) : first_that_holds(kQuadSteps, vectors, device);
+  tile.layout += kExact;
+  return tile;
 }
 
 /// The same for operators that want a row to have its program for itself, of at most `most_threads` lanes. Layouts: kBlock1, kBlock2, kWide.
@@ -95,36 +142,20 @@ struct ChunkTile {
 
   int64_t programs(int64_t rows) const { return (rows + rows_per_program - 1) / rows_per_program * chunks; }
 };
-/// For elementwise work, whose results depend on no partition: one vector a lane, and smaller programs where the data is small (latency
-/// counts). Layouts: kRows16, kBlock1, kExact + kBlock1.
-inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const DeviceInfo& device) {
+/// For elementwise work, whose results depend on no partition: programs of up to 256 vectors, and smaller ones of one vector a lane where the data is small
+/// (latency counts). Layouts: kRows16, kBlock1, kExact + kBlock1, and kExact + kBlock2 where `vectors_per_lane` is 2: kernels that read little beside
+/// what they write want more in flight (H200, 2026-11-30, embedding of 16384 x 4096: 73.2 us with 256 lanes of one vector, 67.4 with 128 of two).
+inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const DeviceInfo& device, int64_t vectors_per_lane = 1) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1, 1};
   const int64_t vectors = (cols + 7) / 8;
   if (vectors <= 16) return {kRows16, 128, 8, 1};
   if (compiles_on_use(device)) return {kBlock1, device.wave, 1, (vectors + device.wave - 1) / device.wave};
-  const int64_t most = rows * vectors <= static_cast<int64_t>(device.units) * 256 ? 64 : 256, chunks = (vectors + most - 1) / most;
-  const int threads = whole_waves(vectors, chunks, device);
-  return {(exact ? kExact : 0) + kBlock1, threads, 1, (vectors + threads - 1) / threads};
+  const bool small = rows * vectors <= static_cast<int64_t>(device.units) * 256;
+  const int64_t most = small ? 64 : 256, chunks = (vectors + most - 1) / most, per_lane = exact && !small ? vectors_per_lane : 1;
+  const int threads = whole_waves(vectors, chunks * per_lane, device);
+  return {(exact ? kExact : 0) + (per_lane == 2 ? kBlock2 : kBlock1), threads, 1, (vectors + threads * per_lane - 1) / (threads * per_lane)};
 }
 
-/// Where exact layouts are built too: rows that are not whole aligned vectors take one of three general layouts.
-inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device) {
-  RowTile tile = pick_row_tile(cols, device);
-  if (device.device.kind == DeviceKind::cpu || compiles_on_use(device)) return tile;
-  const int64_t vectors = (cols + 7) / 8;
-  if (exact) {
-    // H200, 2026-11-29, hand-written trials of the fp16 residual norm (docs/notes/add-rms-norm-h200.md): 4096 columns 134.5 us with 512 lanes of one vector, 135.3 with 256
-    // of two; 16384 columns 132.2 with 1024 of two, 133.3 with 512 of four.
-    if (tile.layout == kBlock2 && vectors <= 512) tile = {kBlock1, whole_waves(vectors, 1, device), 1};
-    if (tile.layout == kBlock4) tile = {kBlock2, whole_waves(vectors, 2, device), 1};
-    tile.layout += kExact;
-  } else if (tile.layout == kRows16) {
-    tile = {kRows32, 128, 4};
-  } else if (tile.layout == kBlock1 || tile.layout == kBlock4) {
-    tile = vectors <= 1024 ? RowTile{kBlock2, whole_waves(vectors, 2, device), 1} : RowTile{kStream, 512, 1};
-  }
-  return tile;
-}
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline bool vector_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 

@@ -52,18 +52,34 @@ TEST(View, OffsetsPastTwoToThe31AreExact) {
   EXPECT_EQ(v.row(8 * 3 + 5) - v.row(0), 3 * int64_t{36864} + 5 * (int64_t{1} << 40));
 }
 
+template <uint32_t Index = 0>
+int vectors_of(uint32_t layout) {
+  if (layout % ops::kExact == Index) return ops::row_layout<Index>::vectors;
+  if constexpr (Index + 1 < ops::kRowLayouts) return vectors_of<Index + 1>(layout);
+  return 0;
+}
+
 TEST(RowTiles, TheChoiceCoversTheRowAndFitsTheWave) {
   for (int wave : {32, 64}) {
     DeviceInfo device;
     device.device = {DeviceKind::emulated, static_cast<int16_t>(wave)};
     device.wave = wave;
-    for (int64_t cols : {1, 7, 8, 9, 64, 127, 128, 129, 255, 256, 257, 640, 2047, 2048, 2049, 2880, 3584, 4096, 5120, 7168, 8192, 16384}) {
-      const ops::RowTile tile = ops::pick_row_tile(cols, device);
-      EXPECT_EQ(tile.threads % wave, 0) << cols;
-      const int64_t vectors_per_lane = tile.layout == ops::kBlock2 ? 2 : tile.layout == ops::kBlock4 ? 4 : 1;
-      const int64_t lanes = tile.layout == ops::kRows16 ? 16 : tile.layout == ops::kRows32 ? 32 : tile.threads;
-      EXPECT_GE(lanes * vectors_per_lane * 8, cols) << cols;
-      EXPECT_LT((lanes - 2 * wave) * vectors_per_lane * 8, cols) << "no wave is idle at " << cols;
+    for (int64_t cols : {1,    7,    8,    9,    64,   127,  128,  129,  255,  256,  257,  640,   1024,
+                         2047, 2048, 2049, 2880, 3584, 4096, 5120, 7168, 8192, 8193, 11008, 14336, 16384}) {
+      for (const bool exact : {false, true}) {
+        for (const ops::RowPolicy policy : {ops::RowPolicy::sums, ops::RowPolicy::quads}) {
+          const ops::RowTile tile = ops::pick_row_tile(cols, exact, device, policy);
+          EXPECT_EQ(tile.layout >= ops::kExact, exact) << cols;
+          EXPECT_EQ(tile.threads % wave, 0) << cols;
+          if (tile.layout % ops::kExact == ops::kStream) {
+            EXPECT_GT(cols, exact ? 16384 : 8192) << "long rows alone are read again";
+            continue;
+          }
+          const int64_t vectors_per_lane = vectors_of(tile.layout), lanes = tile.threads / tile.rows_per_program;
+          EXPECT_GE(lanes * vectors_per_lane * 8, cols) << cols;
+          EXPECT_LT((lanes - 2 * wave) * vectors_per_lane * 8, cols) << "no wave is idle at " << cols;
+        }
+      }
     }
   }
 }

@@ -74,6 +74,16 @@ struct any_vector {
   const void* data = nullptr;
   DType dtype = DType::none;
   bool vectors = false;  ///< starts on 16 bytes
+
+  /// The same for every row, where the host has checked the dtype; itself for void.
+  template <class T>
+  MT_FN auto as() const {
+    if constexpr (__is_same(T, void)) {
+      return *this;
+    } else {
+      return view<const T>{static_cast<const T*>(data), 0, 0, 0, 1, vectors, 0};
+    }
+  }
 };
 
 /// Indices (ids, positions, slots), one per row, i32 or i64 known at run time only.

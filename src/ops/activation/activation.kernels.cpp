@@ -12,8 +12,9 @@ namespace {
 template <class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
-  register_bounded<kernels::GatedActivation<X, L>, 256, L::exact ? 1280 : 1024>("gated_activation",
-                                                                                variant_of(dtype_of<X>, Layout));
+  // H200, 2026-11-30, 16384 x 11008 fp16: 247.9 us with 2,048 lanes resident, 272.6 with 1,280.
+  constexpr int kResident = !L::exact ? 1024 : sizeof(X) == 2 ? 2048 : 1280;
+  register_bounded<kernels::GatedActivation<X, L>, 256, kResident>("gated_activation", variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>

@@ -21,7 +21,7 @@ constexpr const char* op = BiasActivationArgs::op_name;
 
 ChunkTile tile_of(const BiasActivationArgs& a, const DeviceInfo& device) {
   const bool exact = whole_vectors(a.y) && whole_vectors(a.x) && whole_vectors(a.residual) && whole_vectors(a.bias);
-  return pick_chunk_tile(a.y.dim(0), a.y.dim(1), exact, device);
+  return pick_chunk_tile(a.y.dim(0), a.y.dim(1), exact, device, 2);
 }
 
 const char* supports(const BiasActivationArgs& a, const DeviceInfo& device) {

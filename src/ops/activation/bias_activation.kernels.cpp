@@ -11,8 +11,9 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
-  register_bounded<kernels::BiasActivation<X, row_layout<Layout>>, 256, 1024>("bias_activation",
-                                                                              variant_of(dtype_of<X>, Layout));
+  constexpr int kResident = Layout != kExact + kBlock2 ? 1024 : sizeof(X) == 2 ? 1280 : 768;
+  register_bounded<kernels::BiasActivation<X, row_layout<Layout>>, 256, kResident>("bias_activation",
+                                                                                   variant_of(dtype_of<X>, Layout));
 }
 
 template <class X>
@@ -21,6 +22,7 @@ void register_layouts() {
   if constexpr (lang::kHasLanes) {
     register_layout<X, kBlock1>();
     register_layout<X, kExact + kBlock1>();
+    register_layout<X, kExact + kBlock2>();
   }
 }
 

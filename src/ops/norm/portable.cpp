@@ -9,11 +9,16 @@ namespace monotile::ops {
 namespace {
 
 RowTile tile_of(const RmsNormArgs& a, const DeviceInfo& device) {
-  const bool exact = whole_vectors(a.x) && whole_vectors(a.y) && whole_vectors(a.residual) && whole_vectors(a.gamma) && whole_vectors(a.beta);
-  const RowTile tile = pick_row_tile(a.x.dim(-1), exact, device);
-  const bool whole_program = tile.layout != kExact + kRows16 && tile.layout != kExact + kRows32;
+  const RowTile general = pick_row_tile(a.x.dim(-1), false, device, RowPolicy::sums);
+  const bool exact = whole_vectors(a.x) && whole_vectors(a.y) && whole_vectors(a.residual) && whole_vectors(a.gamma) && !a.beta.defined();
+  RowTile tile = pick_row_tile(a.x.dim(-1), exact, device, RowPolicy::sums);
+  if (tile.layout == general.layout) return general;
   const bool plain = one_stride(a.x) && one_stride(a.y) && one_stride(a.residual);
-  return exact && whole_program && !plain ? pick_row_tile(a.x.dim(-1), false, device) : tile;
+  if (one_row_each(tile.layout) && !plain) return general;
+  if (a.gamma.dtype == a.x.dtype) return tile;
+  if (tile.layout != kExact + kBlock2 && tile.layout != kExact + kBlock4) return general;
+  tile.layout += norm::kWideGamma;
+  return tile;
 }
 
 const char* supports(const RmsNormArgs& a, const DeviceInfo& device) {

@@ -21,14 +21,15 @@ norm::Types types_of(const Args& a) {
 /// like.
 template <class Args>
 RowTile tile_of(const Args& a, const DeviceInfo& device) {
+  constexpr bool kTakesBeta = std::is_same_v<Args, LayerNormArgs>;
   const bool exact = whole_vectors(a.x) && whole_vectors(a.y) && whole_vectors(a.residual) && whole_vectors(a.gamma) &&
-                     whole_vectors(a.beta);
-  RowTile tile = pick_row_tile(a.x.dim(-1), exact, device);
-  const bool whole_program = tile.layout != kExact + kRows16 && tile.layout != kExact + kRows32;
+                     (kTakesBeta ? whole_vectors(a.beta) : !a.beta.defined());
   const bool plain = one_stride(a.x) && one_stride(a.y) && one_stride(a.residual);
-  if (exact && whole_program && !plain) return pick_row_tile(a.x.dim(-1), false, device);
-  if (tile.layout == kExact + kRows16 || tile.layout == kExact + kRows32) return {kRows32, 128, 4};
-  if (tile.layout == kExact + kStream) tile.layout = kStream;
+  const RowTile general = pick_row_tile(a.x.dim(-1), false, device, RowPolicy::sums);
+  RowTile tile = pick_row_tile(a.x.dim(-1), exact, device, RowPolicy::sums);
+  if (!plain || a.gamma.rank != 1 || (tile.layout != kExact + kBlock2 && tile.layout != kExact + kBlock4))
+    return general;
+  if (a.gamma.dtype != a.x.dtype) tile.layout += norm::kWideGamma;
   return tile;
 }
 

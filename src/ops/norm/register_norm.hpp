@@ -10,11 +10,14 @@ namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 using namespace monotile::ops;  // NOLINT
 
-template <class X, class R, bool Residual, uint32_t Layout>
+template <class X, class R, bool Residual, uint32_t Layout, class G = void>
 void register_layout(norm::Types types) {
   using L = row_layout<Layout>;
-  register_bounded<kernels::RmsNorm<X, R, L, Residual>, max_row_threads<L>(), resident_row_threads<L>()>(
-      Residual ? "add_rms_norm" : "rms_norm", norm::variant(types, Layout));
+  // Twice as many loads wait for a residual, or for gamma in fp32.
+  constexpr int kResident =
+      L::vectors == 4 && (Residual || !std::is_same_v<G, X>) ? 512 : resident_row_threads<L>(sizeof(R));
+  register_bounded<kernels::RmsNorm<X, R, L, Residual, G>, max_row_threads<L>(), kResident>(
+      Residual ? "add_rms_norm" : "rms_norm", norm::variant(types, norm::layout_for<X, G>(Layout)));
 }
 
 template <class X, class R, bool Residual>
@@ -23,11 +26,15 @@ void register_layouts(norm::Types types) {
     register_layout<X, R, Residual, kRows32>(types);
     register_layout<X, R, Residual, kStream>(types);
   } else if constexpr (lang::kHasLanes) {
-    register_layout<X, R, Residual, kExact + kRows16>(types);
-    register_layout<X, R, Residual, kExact + kRows32>(types);
-    register_layout<X, R, Residual, kExact + kBlock1>(types);
-    register_layout<X, R, Residual, kExact + kBlock2>(types);
-    register_layout<X, R, Residual, kExact + kStream>(types);
+    register_layout<X, R, Residual, kExact + kRows16, X>(types);
+    register_layout<X, R, Residual, kExact + kRows32, X>(types);
+    register_layout<X, R, Residual, kExact + kBlock2, X>(types);
+    register_layout<X, R, Residual, kExact + kBlock4, X>(types);
+    register_layout<X, R, Residual, kExact + kStream, X>(types);
+    if constexpr (!std::is_same_v<X, float>) {
+      register_layout<X, R, Residual, kExact + kBlock2, float>(types);
+      register_layout<X, R, Residual, kExact + kBlock4, float>(types);
+    }
     register_layout<X, R, Residual, kRows32>(types);
     register_layout<X, R, Residual, kBlock2>(types);
     register_layout<X, R, Residual, kStream>(types);

@@ -10,21 +10,26 @@ namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 using namespace monotile::ops;  // NOLINT
 
-template <template <class, class, class> class Kernel, class X, class R, uint32_t Layout>
+template <template <class, class, class, class> class Kernel, class X, class R, uint32_t Layout, class G = void>
 void register_norm_layout(const char* name, norm::Types types) {
   using L = row_layout<Layout>;
-  constexpr int kResident = std::min(1024, resident_row_threads<L>());
-  register_bounded<Kernel<X, R, L>, max_row_threads<L>(), kResident>(name, norm::variant(types, Layout));
+  constexpr int kResident = L::vectors == 4 ? 512 : std::min(1024, resident_row_threads<L>());
+  register_bounded<Kernel<X, R, L, G>, max_row_threads<L>(), kResident>(
+      name, norm::variant(types, norm::layout_for<X, G>(Layout)));
 }
 
-template <template <class, class, class> class Kernel, class X, class R>
+template <template <class, class, class, class> class Kernel, class X, class R>
 void register_norm(const char* name, norm::Types types) {
   if constexpr (lang::kTarget == Target::spirv) {  // few shapes: compiles_on_use in ops/row_tiles.hpp
     register_norm_layout<Kernel, X, R, kRows32>(name, types);
     register_norm_layout<Kernel, X, R, kStream>(name, types);
   } else if constexpr (lang::kHasLanes) {
-    register_norm_layout<Kernel, X, R, kExact + kBlock1>(name, types);
-    register_norm_layout<Kernel, X, R, kExact + kBlock2>(name, types);
+    register_norm_layout<Kernel, X, R, kExact + kBlock2, X>(name, types);
+    register_norm_layout<Kernel, X, R, kExact + kBlock4, X>(name, types);
+    if constexpr (!std::is_same_v<X, float>) {
+      register_norm_layout<Kernel, X, R, kExact + kBlock2, float>(name, types);
+      register_norm_layout<Kernel, X, R, kExact + kBlock4, float>(name, types);
+    }
     register_norm_layout<Kernel, X, R, kRows32>(name, types);
     register_norm_layout<Kernel, X, R, kBlock2>(name, types);
     register_norm_layout<Kernel, X, R, kStream>(name, types);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "monotile/dtype.hpp"
 
@@ -7,6 +8,14 @@ namespace monotile::ops::norm {
 
 /// (x and y, residual) as they are stored.
 enum Types : uint32_t { f32_f32, f16_f16, bf16_bf16, f16_f32, bf16_f32, no_types };
+
+/// Added to a layout's index: gamma is fp32 beside rows of 16 bits. Exact layouts are built for one dtype of gamma, general ones for all.
+inline constexpr uint32_t kWideGamma = 0x80;
+/// The number of a layout where rows are X and gamma is G, or anything where G is void.
+template <class X, class G>
+constexpr uint32_t layout_for(uint32_t layout) {
+  return layout + (std::is_same_v<G, float> && !std::is_same_v<X, float> ? kWideGamma : 0);
+}
 
 constexpr uint32_t variant(Types types, uint32_t layout) { return types << 8 | layout; }
 

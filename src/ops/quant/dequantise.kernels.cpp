@@ -11,8 +11,9 @@ namespace {
 
 template <uint32_t Layout>
 void register_codes() {
-  register_bounded<kernels::Dequantise<row_layout<Layout>, false>, 256, 1536>("dequantise",
-                                                                              variant_of(DType::i8, Layout));
+  constexpr int kResident = row_layout<Layout>::vectors == 1 ? 1536 : 1024;
+  register_bounded<kernels::Dequantise<row_layout<Layout>, false>, 256, kResident>("dequantise",
+                                                                                   variant_of(DType::i8, Layout));
   if constexpr (Layout < kExact) {
     register_bounded<kernels::Dequantise<row_layout<Layout>, true>, 256, 1536>("dequantise",
                                                                                variant_of(DType::u8, Layout));
@@ -31,8 +32,9 @@ void register_kernels_dequantise() {
   register_codes<kRows16>();
   if constexpr (lang::kHasLanes) {
     register_codes<kBlock1>();
-    register_codes<kExact + kRows16>();
+    register_codes<kExact + kRows4x4>();
     register_codes<kExact + kBlock1>();
+    register_codes<kExact + kBlock2>();
   }
   register_blocks<DType::q4_0>();
   register_blocks<DType::q5_0>();

@@ -73,16 +73,15 @@ bool groups_are_whole_vectors(const TensorView& t, const Groups& g) {
   return whole_vectors(t) && g.cols % 8 == 0 && (g.whole <= 1 || g.cols <= 128);
 }
 
-/// Quantise and gated_quantise have five layouts in common.
+/// Gated_quantise is built for the common rows alone: groups of up to 128 columns, and long rows.
 RowTile gated_tile(int64_t cols, bool exact, const DeviceInfo& device) {
-  RowTile tile = pick_row_tile(cols, exact, device);
-  if (device.device.kind == DeviceKind::cpu) return tile;
-  const int64_t vectors = (cols + 7) / 8, wave = device.wave;
-  if (tile.layout == kExact + kRows32 || tile.layout == kRows32) {
-    tile = {exact ? kExact + kBlock1 : kBlock2, static_cast<int>((vectors + wave - 1) / wave * wave), 1};
-  } else if (tile.layout == kExact + kStream) {
-    tile.layout = kStream;
-  }
+  RowTile tile = pick_row_tile(cols, exact, device, RowPolicy::quads);
+  const int64_t vectors = (cols + 7) / 8;
+  if (device.device.kind == DeviceKind::cpu || tile.layout == kExact + kRows4x4) return tile;
+  if (tile.layout % kExact == kStream) return tile_in(kStream, vectors, device);
+  if (tile.layout < kExact) return tile_in(kBlock2, vectors, device);
+  tile = tile_in(kBlock4, vectors, device);
+  tile.layout += kExact;
   return tile;
 }
 
@@ -136,7 +135,7 @@ RowTile tile_of(const QuantiseArgs& a, const DeviceInfo& device) {
     if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
     return g.cols <= 128 ? RowTile{kRows16, 128, 8} : RowTile{kRows32, 128, 4};
   }
-  return pick_row_tile(g.cols, groups_are_whole_vectors(a.x, g), device);
+  return pick_row_tile(g.cols, groups_are_whole_vectors(a.x, g), device, RowPolicy::quads);
 }
 
 const char* supports(const QuantiseArgs& a, const DeviceInfo& device) {
@@ -159,7 +158,7 @@ void make_plan(const QuantiseArgs& a, const DeviceInfo& device, Plan<QuantiseArg
   plan.config = {tile.layout, tile.threads, tile.rows_per_program};
   const Groups g = groups_of(a.x.dim(1), a.block_cols);
   if (g.tail != 0) {
-    const RowTile tail = pick_row_tile(g.tail, false, device);
+    const RowTile tail = pick_row_tile(g.tail, false, device, RowPolicy::quads);
     plan.config[kTailThreads] = tail.threads;
     plan.config[kTailRows] = tail.rows_per_program;
     plan.config[kTailKernel] = pack(find_kernel(name_of(a), target, variant_of(a.x.dtype, tail.layout)));
@@ -343,12 +342,10 @@ ChunkTile chunk_of(const DequantiseArgs& a, const DeviceInfo& device) {
   const bool blocks = is_quantised(a.codes.dtype);
   const Groups g = groups_of(a.y.dim(1), blocks ? 0 : a.block_cols);
   const bool exact = is_code(a.codes.dtype) && groups_are_whole_vectors(a.y, g) && groups_are_whole_vectors(a.codes, g);
-  ChunkTile tile = pick_chunk_tile(a.y.dim(0) * g.whole, g.cols, exact, device);
-  if (device.device.kind == DeviceKind::cpu) return tile;
-  if (tile.layout == kRows16 && exact) tile.layout = kExact + kRows16;
-  if (tile.layout == kRows16 && blocks) tile = {kBlock1, device.wave, 1, 1};
-  if (!exact && tile.layout == kExact + kBlock1) tile.layout = kBlock1;
-  return tile;
+  const ChunkTile tile = pick_chunk_tile(a.y.dim(0) * g.whole, g.cols, exact, device, 2);
+  if (device.device.kind == DeviceKind::cpu || tile.layout != kRows16) return tile;
+  if (exact) return {kExact + kRows4x4, 128, 32, 1};
+  return blocks ? ChunkTile{kBlock1, device.wave, 1, 1} : tile;
 }
 
 const char* supports_dequantise(const DequantiseArgs& a, const DeviceInfo& device) {

@@ -14,7 +14,7 @@ namespace {
 template <class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
-  register_bounded<kernels::Quantise<X, L, false>, max_row_threads<L>(), resident_row_threads<L>()>(
+  register_bounded<kernels::Quantise<X, L, false>, max_row_threads<L>(), resident_row_threads<L>(sizeof(X))>(
       "quantise", variant_of(dtype_of<X>, Layout));
 }
 
@@ -24,10 +24,10 @@ void register_all() {
     register_layout<X, kRows32>();
     register_layout<X, kStream>();
   } else if constexpr (lang::kHasLanes) {
-    register_layout<X, kExact + kRows16>();
-    register_layout<X, kExact + kRows32>();
-    register_layout<X, kExact + kBlock1>();
-    register_layout<X, kExact + kBlock2>();
+    register_layout<X, kExact + kRows4x4>();
+    register_layout<X, kExact + kRows8x4>();
+    register_layout<X, kExact + kRows32x4>();
+    register_layout<X, kExact + kBlock4>();
     register_layout<X, kExact + kStream>();
     register_layout<X, kRows32>();
     register_layout<X, kBlock2>();

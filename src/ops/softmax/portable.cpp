@@ -23,7 +23,7 @@ struct Tile : RowTile {
 Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   const int64_t cols = a.x.dim(1);
   const bool exact = whole_vectors(a.x) && whole_vectors(a.y);
-  Tile tile{pick_row_tile(cols, exact, device)};
+  Tile tile{pick_row_tile(cols, exact, device, RowPolicy::quads)};
   if (tile.layout % kExact != kStream || device.device.kind == DeviceKind::cpu) return tile;
   const int64_t chunk = tile.threads * row_layout<kStream>::elements;
   const size_t staged = static_cast<size_t>((cols + chunk - 1) / chunk * chunk * dtype_info(a.x.dtype).block_bytes);

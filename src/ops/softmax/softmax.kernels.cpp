@@ -13,7 +13,7 @@ template <class Y, class X, uint32_t Layout>
 void register_layout() {
   using L = row_layout<Layout>;
   constexpr int kMost = L::streaming ? 1024 : max_row_threads<L>();
-  register_bounded<kernels::Softmax<Y, X, L>, kMost, L::streaming ? 1024 : resident_row_threads<L>()>(
+  register_bounded<kernels::Softmax<Y, X, L>, kMost, L::streaming ? 1024 : resident_row_threads<L>(sizeof(X))>(
       "softmax", variant_of(dtype_of<X>, dtype_of<Y>, Layout));
 }
 template <class Y, class X, uint32_t Layout>
@@ -30,10 +30,10 @@ void register_layouts() {
     register_layout<Y, X, kWide>();
     register_staged<Y, X, kStream>();
   } else if constexpr (lang::kHasLanes) {
-    register_layout<Y, X, kExact + kRows16>();
-    register_layout<Y, X, kExact + kRows32>();
-    register_layout<Y, X, kExact + kBlock1>();
-    register_layout<Y, X, kExact + kBlock2>();
+    register_layout<Y, X, kExact + kRows4x4>();
+    register_layout<Y, X, kExact + kRows8x4>();
+    register_layout<Y, X, kExact + kRows32x4>();
+    register_layout<Y, X, kExact + kBlock4>();
     register_staged<Y, X, kExact + kStream>();
     register_layout<Y, X, kRows32>();
     register_layout<Y, X, kBlock2>();

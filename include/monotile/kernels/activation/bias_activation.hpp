@@ -16,7 +16,8 @@ struct BiasActivation {
     const auto x = load<cache::stream>(ctx, p.x, at),
                residual = load<cache::stream>(ctx, p.residual, only_if(at, p.residual.data != nullptr));
     const auto bias = load_any(ctx, p.bias, at);
-    store<cache::stream>(ctx, p.y, at, map([=](auto v, auto b, auto r) { return f(v + b) + r; }, x, bias, residual));
+    const auto y = [=](auto v, auto b, auto r) { return f(v + b) + r; };
+    store<cache::stream>(ctx, p.y, at, map_rounded<X>(ctx, at, y, x, bias, residual));
   }
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {

@@ -7,7 +7,7 @@ namespace monotile::kernels {
 
 /// Two passes over the row: the mean, then the sums of distances from it and of their squares. The first of these corrects the mean's own rounding,
 /// so a large mean costs no digits.
-template <class X, class R, class L>
+template <class X, class R, class L, class G = void>
 struct LayerNorm {
   using Params = NormParams<X, R>;
 
@@ -16,6 +16,7 @@ struct LayerNorm {
     const float cols = static_cast<float>(p.cols), eps = p.eps;
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto h = hold_sum<X, R>(ctx, row, p);
+    const auto scaling = scaling_of<G>(ctx, row, p);
     const auto mean = map([=](auto s) { return s / cols; }, fold<Sum>(ctx, h, [](auto v) { return v; }));
     auto distances = held_map(
         ctx, h, [](auto v, auto m) { return v - m; }, mean);
@@ -28,7 +29,7 @@ struct LayerNorm {
         },
         moments, rest);
     each(ctx, distances, [&](const auto& at, const auto& d) {
-      store<cache::stream>(ctx, p.y, at, normalised<X>(ctx, at, p, d, rest, inverse));
+      store<cache::stream>(ctx, p.y, at, normalised<X>(ctx, at, scaling, p.gamma_offset, d, rest, inverse));
     });
   }
 };

@@ -1,6 +1,8 @@
 #pragma once
 // What the norms share: the row with its residual, and the scaled result.
 
+#include <type_traits>
+
 #include "monotile/kernels/norm/params.hpp"
 #include "monotile/lang/lang.hpp"
 
@@ -39,15 +41,34 @@ MT_FN auto hold_sum(Ctx& ctx, const At& row, const P& p) {
       });
 }
 
+/// gamma and beta of the row, on their way: calls `use(gamma, beta)` at a place when they are wanted. G: the dtype of both, the same for all rows; void:
+/// whatever they are, at the price of registers and of waiting.
+template <class G, class Ctx, class Row, class P>
+MT_FN auto scaling_of(Ctx& ctx, const Row& row, const P& p) {
+  if constexpr (std::is_void_v<G>) {
+    return [&ctx, &p](const auto& at, auto use) {
+      return use(load_any(ctx, p.gamma, at), load_any(ctx, p.beta, at, -0.0f));
+    };
+  } else {
+    const bool adds = p.beta.data != nullptr;
+    const auto gamma = load_ahead(ctx, p.gamma.template as<const G>(), row);
+    const auto beta = load_ahead(ctx, p.beta.template as<const G>(), only_if(row, adds), nothing_to_add<G>());
+    return [=, &ctx](const auto& at, auto use) {
+      return use(arrived(ctx, gamma, at), arrived(ctx, beta, only_if(at, adds), nothing_to_add<G>()));
+    };
+  }
+}
+
 /// (v - mean) * inverse * (gamma + offset) + beta of a tile, rounded to X.
-template <class X, class Ctx, class At, class P, class T, class M>
-MT_FN auto normalised(Ctx& ctx, const At& at, const P& p, const T& t, const M& mean, const M& inverse) {
-  const float offset = p.gamma_offset;
-  const auto gamma = load_any(ctx, p.gamma, at), beta = load_any(ctx, p.beta, at, -0.0f);
-  return eval(
-      ctx, at,
-      round_to<X>(map([=](auto v, auto m, auto i, auto g, auto b) { return fma_of((v - m) * i, g + offset, b); }, t,
-                      mean, inverse, gamma, beta)));
+template <class X, class Ctx, class At, class Scaling, class T, class M>
+MT_FN auto normalised(Ctx& ctx, const At& at, const Scaling& scaling, float offset, const T& t, const M& mean,
+                      const M& inverse) {
+  return scaling(at, [&](const auto& gamma, const auto& beta) {
+    return eval(
+        ctx, at,
+        round_to<X>(map([=](auto v, auto m, auto i, auto g, auto b) { return fma_of((v - m) * i, g + offset, b); }, t,
+                        mean, inverse, gamma, beta)));
+  });
 }
 
 }  // namespace monotile::kernels

@@ -8,7 +8,7 @@
 namespace monotile::kernels {
 
 /// One program per group of rows of L; the row stays on chip, or is read again where L streams.
-template <class X, class R, class L>
+template <class X, class R, class L, class G = void>
 struct RmsNormQuantise {
   using Params = NormParams<X, R>;
 
@@ -16,11 +16,14 @@ struct RmsNormQuantise {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto h = hold_sum<X, R>(ctx, row, p);
+    const auto scaling = scaling_of<G>(ctx, row, p);
     const auto squares = fold<SumSquares>(ctx, h, [](auto v) { return v; });
     const auto inverse = map([&](auto s) { return recip_sqrt(s / static_cast<float>(p.cols) + p.eps); }, squares);
     const auto zero = row_fill(row, 0.0f);
-    auto y =
-        hold_from(ctx, h, [&](const auto& at, const auto& t) { return normalised<X>(ctx, at, p, t, zero, inverse); });
+    settle(ctx, h);
+    auto y = hold_from(ctx, h, [&](const auto& at, const auto& t) {
+      return normalised<X>(ctx, at, scaling, p.gamma_offset, t, zero, inverse);
+    });
     if (p.codes.data == nullptr) {
       each(ctx, y, [&](const auto& at, const auto& t) { store<cache::stream>(ctx, p.y, at, t); });
       return;

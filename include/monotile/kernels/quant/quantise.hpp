@@ -11,14 +11,15 @@ namespace monotile::kernels {
 template <class X, class Ctx, class At, class P>
 MT_FN auto gated_product(Ctx& ctx, const At& at, const P& p) {
   const auto gate = load<cache::stream>(ctx, p.x, at), up = load<cache::stream>(ctx, p.up, at);
+  const auto product = [&](auto activation) {
+    const auto times = [=](auto g, auto u) { return activation(g) * u; };
+    return eval(ctx, at, map_rounded<X>(ctx, at, times, gate, up));
+  };
   switch (p.function) {
-    case GateFunction::silu:
-      return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return silu_of{}(g)*u; }, gate, up)));
-    case GateFunction::gelu_tanh:
-      return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return gelu_tanh_of{}(g)*u; }, gate, up)));
-    case GateFunction::gelu_erf:
-      return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return gelu_erf_of{}(g)*u; }, gate, up)));
-    default: return eval(ctx, at, round_to<X>(map([](auto g, auto u) { return relu2_of{}(g)*u; }, gate, up)));
+    case GateFunction::silu: return product(silu_of{});
+    case GateFunction::gelu_tanh: return product(gelu_tanh_of{});
+    case GateFunction::gelu_erf: return product(gelu_erf_of{});
+    default: return product(relu2_of{});
   }
 }
 
@@ -31,7 +32,9 @@ struct Quantise {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto x = hold(ctx, row, [&](const auto& at) {
-      if constexpr (Gated) {
+      if constexpr (Gated && L::vectors == 4) {
+        return in_halves<X>(ctx, at, [&](const auto& half) { return gated_product<X>(ctx, half, p); });
+      } else if constexpr (Gated) {
         return gated_product<X>(ctx, at, p);
       } else {
         return load < L::streaming ? cache::normal : cache::stream > (ctx, p.x, at);
@@ -46,6 +49,7 @@ struct Quantise {
       store_row_value(ctx, p.scales, scale_at, scale);
     }
     const auto inverse = map(inverse_of{}, scale);
+    settle(ctx, x);
     each(ctx, x, [&](const auto& at, const auto& t) {
       store_codes(ctx, p.codes, at, map([](auto v, auto i) { return v * i; }, t, inverse));
     });

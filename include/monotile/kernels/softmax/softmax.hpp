@@ -29,16 +29,25 @@ struct Softmax {
       }
     }();
     const auto largest = map(finite_or_zero{}, fold<Max>(ctx, x, [=](auto v) { return v * sign; }));
-    auto powers = held_map(
-        ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
-    const auto sum = fold<Sum>(ctx, powers, [](auto v) { return v; });
+    settle(ctx, x);
+    // Only one of the row and its powers is held past the sum: that is why the powers are there in each branch.
+    const auto powers_of_row = [&] {
+      return held_map(
+          ctx, x, [=](auto v, auto m) { return fast_exp2((v * sign - m) * scale2); }, largest);
+    };
+    const auto same = [](auto v) { return v; };
     if (p.log) {
+      settle(ctx, x);
+      auto powers = powers_of_row();
+      const auto sum = fold<Sum>(ctx, powers, same);
       const auto offset = map([](auto s) { return select(s == 0.0f, 0.0f, fast_log(s)); }, sum);
       each(ctx, x, [&](const auto& at, const auto& t) {
         store<cache::stream>(
             ctx, p.y, at, map([=](auto v, auto m, auto o) { return (v * sign - m) * scale - o; }, t, largest, offset));
       });
     } else {
+      auto powers = powers_of_row();
+      const auto sum = fold<Sum>(ctx, powers, same);
       const auto inverse = map([](auto s) { return select(s == 0.0f, 0.0f, 1.0f / s); }, sum);
       each(ctx, powers, [&](const auto& at, const auto& t) {
         store<cache::stream>(ctx, p.y, at, map([](auto v, auto i) { return v * i; }, t, inverse));

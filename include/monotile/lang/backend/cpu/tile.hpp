@@ -760,5 +760,12 @@ MT_FN auto hold_from(Context&, held_row<L, T>& h, F f) {
 }
 template <class L, class T, class Visit>
 MT_FN void each(Context&, held_row<L, T>& h, Visit visit) { visit(h.at, h.kept); }
+/// For machines where registers count.
+template <class T>
+MT_FN void settle(Context&, T&) {}
+template <class T, class L, class F>
+MT_FN auto in_halves(Context&, const place<L>& at, F f) { return f(at); }
+template <class T, class L, class F, class... X>
+MT_FN auto map_rounded(Context&, const place<L>&, F f, const X&... x) { return round_to<T>(map(f, x...)); }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

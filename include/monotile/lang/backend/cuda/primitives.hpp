@@ -139,6 +139,13 @@ MT_FN int lowest_bit(uint32_t v) {
 #endif
 }
 
+/// The compiler may no longer know where v came from.
+MT_FN void hide(uint32_t& v) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(v));
+#endif
+}
+
 // --- lanes -------------------------------------------------------------------------------------------------------------------------
 template <class T>
 __device__ __forceinline__ T shuffle_xor_one(T v, int mask) {

@@ -36,6 +36,7 @@ MT_FN T select(bool condition, T a, T b) {
 }
 MT_FN bool is_nan(float v) { return v != v; }
 MT_FN int lowest_bit(uint32_t v) { return __builtin_ctz(v); }
+MT_FN void hide(uint32_t&) {}
 
 template <class T>
 MT_FN void shuffle_xor(T (&out)[kLanes], const T (&in)[kLanes], int mask) {

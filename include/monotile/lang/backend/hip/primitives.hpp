@@ -110,6 +110,11 @@ MT_FN void hide(float& v) {
   asm("" : "+v"(v));
 #endif
 }
+MT_FN void hide(uint32_t& v) {
+#if defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("" : "+v"(v));
+#endif
+}
 
 // --- lanes -------------------------------------------------------------------------------------------------------------------------
 #if defined(__HIP_DEVICE_COMPILE__)

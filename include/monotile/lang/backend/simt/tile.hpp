@@ -397,6 +397,30 @@ MT_WORD tile<float, L> arrived(Context& ctx, const vector_ahead<L>& a, const pla
   return t;
 }
 
+/// The same of a dtype known to the kernel, which needs fewer registers than the choice among all.
+template <class T, class L>
+struct rows_ahead {
+  static constexpr bool waits = !L::streaming && sizeof(T) == 2;
+  view<const T> from;
+  tile<T, L> raw;
+};
+template <class T, class L>
+MT_FN rows_ahead<T, L> load_ahead(Context& ctx, const view<const T>& from, const place<L>& at, T fill = {}) {
+  if constexpr (rows_ahead<T, L>::waits) {
+    return {from, load<cache::read_only>(ctx, from, at, fill)};
+  } else {
+    return {from, {}};
+  }
+}
+template <class T, class L>
+MT_FN tile<T, L> arrived(Context& ctx, const rows_ahead<T, L>& a, const place<L>& at, T fill = {}) {
+  if constexpr (rows_ahead<T, L>::waits) {
+    return a.raw;
+  } else {
+    return load<cache::read_only>(ctx, a.from, at, fill);
+  }
+}
+
 template <class T>
 struct convert {
   template <class U>
@@ -754,6 +778,24 @@ MT_FN tile<T, L> round_to(const tile<U, L>& t) {
   return out;
 }
 
+/// round_to<T>(map(f, x...)) of the vectors that exist, one after the other: compilers otherwise work on all at once, in as many registers as there are.
+template <class T, class L, class F, class... X>
+MT_FN tile<T, L> map_rounded(Context&, const place<L>& at, F f, const X&... x) {
+  tile<T, L> out;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int i = 0; i < L::elements; i += L::vector_elements) {
+      const bool exists = at.local_col(l, i) < at.limit;
+      MT_UNROLL
+      for (int e = i; e < i + L::vector_elements; ++e) out.v[l][e] = T{};
+      if (!exists) continue;
+      MT_UNROLL
+      for (int e = i; e < i + L::vector_elements; ++e) out.v[l][e] = convert<T>::apply(f(cell(x, l, e)...));
+    }
+  }
+  return out;
+}
+
 /// Marks a value that is used twice or whose source is about to be overwritten; registers already are values.
 template <class L, class X>
 MT_FN const X& eval(Context&, const place<L>&, const X& x) {
@@ -1060,6 +1102,53 @@ MT_FN held_row<L, Make, Again> hold(Context&, const place<L>& at, Make make, Aga
 template <class L, class Make>
 MT_FN auto hold(Context& ctx, const place<L>& at, Make make) {
   return hold(ctx, at, make, make);
+}
+
+/// A tile, or a row that stays on chip, waits as the elements it was made of: compilers otherwise keep what they computed from it for later use, in twice
+/// the registers, or compute ahead of a branch what both of its sides want.
+template <class T, class L>
+MT_FN void settle(Context&, tile<T, L>& t) {
+  constexpr int kPer = 4 / static_cast<int>(sizeof(T));
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; e += kPer) {
+      uint32_t word = 0;
+      MT_UNROLL
+      for (int i = 0; i < kPer; ++i) word |= bits_of(t.v[l][e + i]) << (8 * static_cast<int>(sizeof(T)) * i);
+      hide(word);
+      MT_UNROLL
+      for (int i = 0; i < kPer; ++i) t.v[l][e + i] = element_of<T>(vector16{{word, 0, 0, 0}}, i);
+    }
+  }
+}
+template <class L, class Make, class Again>
+MT_FN void settle(Context& ctx, held_row<L, Make, Again>& h) {
+  if constexpr (!L::streaming) settle(ctx, h.kept);
+}
+
+/// The tile at `at` from f of its first vectors and then of its last: what f loads on the way needs half the registers.
+template <class T, class L, class F>
+MT_FN tile<T, L> in_halves(Context&, const place<L>& at, F f) {
+  static_assert(L::vectors % 2 == 0 && !L::streaming, "two halves");
+  using Half = blocked<L::vector_elements, L::vectors / 2, L::lanes_per_row, false, L::exact>;
+  place<Half> half;
+  for (int l = 0; l < kLanes; ++l) {
+    half.row[l] = at.row[l];
+    half.live[l] = at.live[l];
+    half.lane[l] = at.lane[l];
+  }
+  half.width = at.width;
+  half.cols = at.cols;
+  tile<T, L> t;
+  MT_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const tile<T, Half> part = f(chunk_at(half, at.first_col + i * chunk_cols(half)));
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int e = 0; e < Half::elements; ++e) t.v[l][i * Half::elements + e] = part.v[l][e];
+    }
+  }
+  return t;
 }
 
 /// Puts a tile of a row into scratch on its way, for `unstash` in later passes over the same places: rows too long for registers, but not for

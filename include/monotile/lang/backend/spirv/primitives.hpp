@@ -88,6 +88,7 @@ MT_FN T select(bool condition, T a, T b) {
 }
 MT_FN bool is_nan(float v) { return v != v; }
 MT_FN int lowest_bit(uint32_t v) { return __builtin_ctz(v); }
+MT_FN void hide(uint32_t&) {}
 
 // --- lanes -------------------------------------------------------------------------------------------------------------------------
 template <class T>
