@@ -9,8 +9,12 @@ taken, and the rows measured here are added to it (column "peer"; ours through t
 
 Method, the same as the C++ harness: calls over rotating buffer sets recorded in a CUDA graph, the L2 flushed and a spin
 queued before each replay, events around the replay, medians of up to 100. All implementations of one shape are sampled in
-turns, in an order that is shuffled each time, so that a drift of the clocks hits all of them. Outputs are compared with an
-fp32 computation before anything is timed.
+turns, in an order that is shuffled each time, so that a drift of the clocks hits all of them. What cannot be recorded, or not
+be queued ahead of the device, is issued behind a spin; the row's method says so, and why. Outputs are compared with an fp32
+computation before anything is timed; tensors that calls change in place are put back before each of them and each turn.
+
+--earlier names the earlier figures (earlier.json): their shapes and compiled peers are measured too, and every peer also as
+triton.testing.do_bench does, which is how they were taken ("launched_us"). compare.py sets one beside the other.
 
     python3 benchmarks/peers/run.py --check --library build/cpu/lib/libmonotile_c.so
 
@@ -55,7 +59,36 @@ def optional(module):
         return None
 
 
-# ---- shapes: each builder makes one buffer set and returns {implementation: call}, the expected output, and where ours lies
+# ---- shapes: each builder makes one buffer set
+
+
+class BufferSet:
+    """Calls by implementation, what their output should be (or None), and how a call's output is read.
+
+    `changed` are tensors that calls read and write: they are put back to what they were, so that no call sees what another left.
+    """
+
+    def __init__(self, calls, expected, result_of, changed=()):
+        self.calls, self.expected, self.result_of = calls, expected, result_of
+        self.changed = [(tensor, tensor.clone()) for tensor in changed]
+
+    def restore(self):
+        for tensor, first in self.changed:
+            tensor.copy_(first)
+
+    def result(self, name):
+        self.restore()
+        result = self.result_of(self.calls[name])
+        self.restore()
+        return result
+
+
+def dims_text(dims):
+    return "x".join(str(d) for d in dims)
+
+
+def error_of(result, want):
+    return ((result.double() - want.double()).norm() / want.double().norm()).item()
 
 
 def norm(dims, dtype, ours, fused, jit):
@@ -75,27 +108,23 @@ def norm(dims, dtype, ours, fused, jit):
         return h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps) * g.float()
 
     def result_of(call):
-        keep = r.clone()
         out = call()
-        out = y.clone() if out is None else (out[0] if isinstance(out, tuple) else out)
-        r.copy_(keep)
-        return out
+        return (y if out is None else out[0] if isinstance(out, tuple) else out).clone()
 
     calls = {"torch eager": eager}
     if jit:
-        compiled = jit(lambda x, r: (rms_norm(x + r, (cols,), g, eps), x + r) if fused else rms_norm(x, (cols,), g, eps))
-        calls["torch.compile"] = lambda: compiled(x, r)
+        compiled = jit(lambda x, r, g: (rms_norm(x + r, (cols,), g, eps), x + r) if fused else rms_norm(x, (cols,), g, eps))
+        calls["torch.compile"] = lambda: compiled(x, r, g)
     if fused:
         calls["triton"] = lambda: triton_kernels.add_rms_norm(x, r, g, y, eps)
         calls["monotile"] = ours.call("add_rms_norm", RmsNormArgs, y=y, residual=r, x=x, gamma=g, eps=eps)
+        # These two write the norm over x, and x + residual over the residual.
         if GEMS:
             calls["flag_gems"] = lambda: GEMS.fused_add_rms_norm(x, r, [cols], g, eps)
         if FLASHINFER:
-            scratch = x.clone()
-
             def flashinfer():
-                FLASHINFER.norm.fused_add_rmsnorm(scratch, r, g, eps)
-                return None
+                FLASHINFER.norm.fused_add_rmsnorm(x, r, g, eps)
+                return x
 
             calls["flashinfer"] = flashinfer
     else:
@@ -105,7 +134,7 @@ def norm(dims, dtype, ours, fused, jit):
             from liger_kernel.ops.rms_norm import rms_norm_forward
 
             calls["liger"] = lambda: rms_norm_forward(x, g, eps, 0.0, "llama", False)[0]
-    return calls, expected, result_of
+    return BufferSet(calls, expected, result_of, changed=(x, r) if fused else ())
 
 
 def rope(dims, dtype, ours, jit):
@@ -121,30 +150,26 @@ def rope(dims, dtype, ours, jit):
         a, b = x.chunk(2, -1)
         return torch.cat((-b, a), -1)
 
-    def eager(q=q, k=k):
-        return q * wide_cos + rotated(q) * wide_sin, k * wide_cos + rotated(k) * wide_sin
+    def chain(q, k, cos, sin):
+        return q * cos + rotated(q) * sin, k * cos + rotated(k) * sin
 
     def expected():
         c, s = (torch.cat((t, t), -1)[positions.long()][:, None] for t in (cos, sin))
         return q.float() * c + rotated(q.float()) * s
 
     def result_of(call):
-        keep = q.clone(), k.clone()
         out = call()
-        out = q.clone() if out is None else out[0]
-        q.copy_(keep[0])
-        k.copy_(keep[1])
-        return out
+        return (q if out is None else out[0]).clone()
 
-    calls = {"torch eager": eager, "triton": lambda: triton_kernels.rope(q, k, positions, cos, sin),
+    calls = {"torch eager": lambda: chain(q, k, wide_cos, wide_sin), "triton": lambda: triton_kernels.rope(q, k, positions, cos, sin),
              "monotile": ours.call("rope", RopeArgs, q_out=q, k_out=k, q=q, k=k, positions=positions, cos=cos, sin=sin)}
     if jit:
-        compiled = jit(eager)
-        calls["torch.compile"] = lambda: compiled(q, k)
+        compiled = jit(chain)
+        calls["torch.compile"] = lambda: compiled(q, k, wide_cos, wide_sin)
     if GEMS:
         half_cos, half_sin = cos.to(dtype), sin.to(dtype)
         calls["flag_gems"] = lambda: GEMS.apply_rotary_pos_emb(q, k, half_cos, half_sin, positions)
-    return calls, expected, result_of
+    return BufferSet(calls, expected, result_of, changed=(q, k))
 
 
 def simple(result=None):
@@ -170,7 +195,7 @@ def silu_mul(dims, dtype, ours, jit):
         from liger_kernel.ops.swiglu import swiglu_forward
 
         calls["liger"] = lambda: swiglu_forward(gate, up)[2]
-    return calls, lambda: F.silu(gate.float()) * up.float(), simple(y)
+    return BufferSet(calls, lambda: F.silu(gate.float()) * up.float(), simple(y))
 
 
 def softmax(dims, dtype, ours, jit):
@@ -185,7 +210,7 @@ def softmax(dims, dtype, ours, jit):
         from flag_gems.ops import softmax as gems_softmax
 
         calls["flag_gems"] = lambda: gems_softmax(x, -1)
-    return calls, lambda: torch.softmax(x.float(), -1), simple(y)
+    return BufferSet(calls, lambda: torch.softmax(x.float(), -1), simple(y))
 
 
 def gemm(dims, dtype, ours, jit):
@@ -194,6 +219,10 @@ def gemm(dims, dtype, ours, jit):
     b = torch.empty(n, k, device=DEVICE, dtype=dtype).uniform_(-1, 1)
     c = torch.empty(m, n, device=DEVICE, dtype=dtype)
     calls = {"torch (cuBLAS)": lambda: torch.mm(a, b.t(), out=c), "monotile": ours.call("gemm", GemmArgs, c=c, a=a, b=b)}
+    if GEMS and ("gemm", dims_text(dims), "flag_gems") in WANTED:  # tunes itself for a minute
+        from flag_gems.ops import mm as gems_mm
+
+        calls["flag_gems"] = lambda: gems_mm(a, b.t())
     rows = slice(0, min(m, 64))
 
     def expected():
@@ -201,10 +230,24 @@ def gemm(dims, dtype, ours, jit):
 
     def result_of(call):
         c.fill_(float("nan"))
-        call()
-        return c[rows].clone()
+        out = call()
+        return (c if out is None else out)[rows].clone()
 
-    return calls, expected, result_of
+    return BufferSet(calls, expected, result_of)
+
+
+def gemm_fp8(dims, dtype, ours, jit):
+    """Peers only: what cuBLAS does with 8-bit operands, with one scale and with a scale per row."""
+    m, n, k = dims
+    a, b = (uniform(shape, torch.bfloat16).to(E4M3) for shape in ((m, k), (n, k)))
+    one, per_row, per_col = torch.ones((), device=DEVICE), torch.ones(m, 1, device=DEVICE), torch.ones(1, n, device=DEVICE)
+
+    def scaled(scale_a, scale_b):
+        return lambda: torch._scaled_mm(a, b.t(), scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    rows = slice(0, min(m, 64))
+    return BufferSet({"torch (cuBLAS)": scaled(one, one), "torch (cuBLAS), row-wise": scaled(per_row, per_col)},
+                     lambda: a[rows].float() @ b.float().t(), lambda call: call()[rows].clone())
 
 
 def attention(dims, dtype, ours, jit, causal=True, decode=False):
@@ -242,6 +285,10 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
         first = torch.arange(0, batch * keys, keys, device=DEVICE, dtype=torch.int32)
         calls["monotile"] = ours.call("attention", AttentionArgs, out=flat_out, q=flat_q, key_cache=dense[0], value_cache=dense[1], kv_start=first, q_start=starts,
                                       kv_length=lengths, max_query=queries, max_kv_length=keys, causal=int(causal))
+    if GEMS and heads == kv_heads and (f"attention_{'causal' if causal else 'full'}", dims_text(dims), "flag_gems") in WANTED:
+        from flag_gems.ops import scaled_dot_product_attention as gems_sdpa
+
+        calls["flag_gems"] = lambda: gems_sdpa(qt, k, v, None, 0.0, causal)
     if jit and not decode:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -261,7 +308,7 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
         result = out.transpose(1, 2) if result is None else result
         return result[:1, :1].clone()
 
-    return calls, expected, result_of
+    return BufferSet(calls, expected, result_of)
 
 
 def embedding(dims, dtype, ours, jit):
@@ -269,14 +316,14 @@ def embedding(dims, dtype, ours, jit):
     table = torch.empty(vocabulary, cols, device=DEVICE, dtype=dtype).uniform_(-1, 1)
     ids = torch.randint(0, vocabulary, (tokens,), device=DEVICE, dtype=torch.int32)
     y = torch.empty(tokens, cols, device=DEVICE, dtype=dtype)
-    return ({"torch eager": lambda: F.embedding(ids, table), "monotile": ours.call("embedding", EmbeddingArgs, y=y, table=table, ids=ids, scale=1.0)},
-            lambda: table[ids.long()].float(), simple(y))
+    return BufferSet({"torch eager": lambda: F.embedding(ids, table), "monotile": ours.call("embedding", EmbeddingArgs, y=y, table=table, ids=ids, scale=1.0)},
+                     lambda: table[ids.long()].float(), simple(y))
 
 
 def argmax(dims, dtype, ours, jit):
     x = torch.empty(*dims, device=DEVICE).uniform_(-8, 8).to(dtype)
     ids = torch.empty(dims[0], device=DEVICE, dtype=torch.int32)
-    return {"torch eager": lambda: torch.argmax(x, -1), "monotile": ours.call("argmax", ArgmaxArgs, ids=ids, logits=x)}, None, simple(ids)
+    return BufferSet({"torch eager": lambda: torch.argmax(x, -1), "monotile": ours.call("argmax", ArgmaxArgs, ids=ids, logits=x)}, None, simple(ids))
 
 
 def uniform(shape, dtype, low=-1.0, high=1.0):
@@ -289,11 +336,11 @@ def layer_norm(dims, dtype, ours, jit):
     calls = {"torch eager": lambda: F.layer_norm(x, dims[1:], g, b, 1e-5),
              "monotile": ours.call("layer_norm", LayerNormArgs, y=y, x=x, gamma=g, beta=b, eps=1e-5)}
     if jit:
-        compiled = jit(lambda x: F.layer_norm(x, dims[1:], g, b, 1e-5))
-        calls["torch.compile"] = lambda: compiled(x)
+        compiled = jit(lambda x, g, b: F.layer_norm(x, dims[1:], g, b, 1e-5))
+        calls["torch.compile"] = lambda: compiled(x, g, b)
     if GEMS:
         calls["flag_gems"] = lambda: GEMS.layer_norm(x, dims[1:], g, b, 1e-5)[0]
-    return calls, lambda: F.layer_norm(x.float(), dims[1:], g.float(), b.float(), 1e-5), simple(y)
+    return BufferSet(calls, lambda: F.layer_norm(x.float(), dims[1:], g.float(), b.float(), 1e-5), simple(y))
 
 
 def bias_gelu(dims, dtype, ours, jit):
@@ -308,7 +355,7 @@ def bias_gelu(dims, dtype, ours, jit):
     if jit:
         compiled = jit(chain)
         calls["torch.compile"] = lambda: compiled(x, bias, residual)
-    return calls, lambda: chain(x.float(), bias.float(), residual.float()), simple(y)
+    return BufferSet(calls, lambda: chain(x.float(), bias.float(), residual.float()), simple(y))
 
 
 def codes_of(x, group, largest, kind):
@@ -328,30 +375,28 @@ def quantise(dims, dtype, ours, jit, kind, largest, group=0):
     if jit:
         compiled = jit(lambda x: codes_of(x, group, largest, kind))
         calls["torch.compile"] = lambda: compiled(x)[0]
-    return calls, lambda: codes_of(x, group, largest, kind)[0].float(), simple(codes)
+    return BufferSet(calls, lambda: codes_of(x, group, largest, kind)[0].float(), simple(codes))
 
 
 def norm_quantise(dims, dtype, ours, jit):
     x, residual, g = uniform(dims, dtype), uniform(dims, dtype), uniform(dims[1:], dtype, 0.5, 1.5)
     codes, scales = torch.empty(*dims, device=DEVICE, dtype=E4M3), torch.empty(dims[0], 1, device=DEVICE)
 
-    def chain(x, residual):
+    def chain(x, residual, g):
         h = x + residual
         f = h.float()
         return codes_of((f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-6) * g.float()).to(dtype), 0, 448.0, E4M3)[0], h
 
     def result_of(call):
-        keep = residual.clone()
         out = call()
-        residual.copy_(keep)
-        return codes.clone() if out is None else out[0]
+        return (codes if out is None else out[0]).clone()
 
-    calls = {"torch eager": lambda: chain(x, residual),
+    calls = {"torch eager": lambda: chain(x, residual, g),
              "monotile": ours.call("rms_norm_quantise", RmsNormQuantiseArgs, codes=codes, scales=scales, residual=residual, x=x, gamma=g, eps=1e-6)}
     if jit:
         compiled = jit(chain)
-        calls["torch.compile"] = lambda: compiled(x, residual)
-    return calls, lambda: chain(x, residual)[0].float(), result_of
+        calls["torch.compile"] = lambda: compiled(x, residual, g)
+    return BufferSet(calls, lambda: chain(x, residual, g)[0].float(), result_of, changed=(residual,))
 
 
 def silu_quantise(dims, dtype, ours, jit):
@@ -365,14 +410,14 @@ def silu_quantise(dims, dtype, ours, jit):
     if jit:
         compiled = jit(chain)
         calls["torch.compile"] = lambda: compiled(gate, up)
-    return calls, lambda: chain(gate, up).float(), simple(codes)
+    return BufferSet(calls, lambda: chain(gate, up).float(), simple(codes))
 
 
 def gather_rows(dims, dtype, ours, jit):
     x, ids = uniform(dims, dtype), torch.randperm(dims[0], device=DEVICE).to(torch.int32)
     y = torch.empty_like(x)
-    return {"torch eager": lambda: torch.index_select(x, 0, ids),
-            "monotile": ours.call("gather_rows", GatherRowsArgs, y=y, x=x, ids=ids)}, lambda: x[ids.long()].float(), simple(y)
+    return BufferSet({"torch eager": lambda: torch.index_select(x, 0, ids), "monotile": ours.call("gather_rows", GatherRowsArgs, y=y, x=x, ids=ids)},
+                     lambda: x[ids.long()].float(), simple(y))
 
 
 def kv_append(dims, dtype, ours, jit):
@@ -392,7 +437,8 @@ def kv_append(dims, dtype, ours, jit):
         return caches[1].view(-1, heads, dim)[slots].clone()
 
     seen = [cache.permute(0, 2, 1, 3) for cache in caches]
-    return {"torch eager": eager, "monotile": ours.call("kv_append", KvAppendArgs, key_cache=seen[0], value_cache=seen[1], k=k, v=v, slots=narrow)}, lambda: v.float(), result_of
+    return BufferSet({"torch eager": eager, "monotile": ours.call("kv_append", KvAppendArgs, key_cache=seen[0], value_cache=seen[1], k=k, v=v, slots=narrow)},
+                     lambda: v.float(), result_of)
 
 
 def copy_blocks(dims, dtype, ours, jit):
@@ -410,8 +456,8 @@ def copy_blocks(dims, dtype, ours, jit):
         call()
         return caches[1][blocks:].clone()
 
-    return {"torch eager": eager, "monotile": ours.call("copy_blocks", CopyBlocksArgs, key_cache=caches[0], value_cache=caches[1], pairs=pairs)}, \
-        lambda: caches[1][source].float(), result_of
+    return BufferSet({"torch eager": eager, "monotile": ours.call("copy_blocks", CopyBlocksArgs, key_cache=caches[0], value_cache=caches[1], pairs=pairs)},
+                     lambda: caches[1][source].float(), result_of)
 
 
 def router(dims, dtype, ours, jit):
@@ -427,7 +473,7 @@ def router(dims, dtype, ours, jit):
     if jit:
         compiled = jit(chain)
         calls["torch.compile"] = lambda: compiled(logits)[0]
-    return calls, lambda: chain(logits)[0], simple(weights)
+    return BufferSet(calls, lambda: chain(logits)[0], simple(weights))
 
 
 def places(tokens, top_k):
@@ -438,8 +484,8 @@ def moe_dispatch(dims, dtype, ours, jit):
     tokens, cols, top_k = dims
     x, at = uniform((tokens, cols), dtype), places(tokens, top_k)
     y, source = torch.empty(tokens * top_k, cols, device=DEVICE, dtype=dtype), torch.argsort(at.flatten()) // top_k
-    return {"torch eager": lambda: torch.index_select(x, 0, source),
-            "monotile": ours.call("moe_dispatch", DispatchArgs, y=y, x=x, positions=at.to(torch.int32))}, lambda: x[source].float(), simple(y)
+    return BufferSet({"torch eager": lambda: torch.index_select(x, 0, source), "monotile": ours.call("moe_dispatch", DispatchArgs, y=y, x=x, positions=at.to(torch.int32))},
+                     lambda: x[source].float(), simple(y))
 
 
 def moe_combine(dims, dtype, ours, jit):
@@ -454,15 +500,15 @@ def moe_combine(dims, dtype, ours, jit):
     if jit:
         compiled = jit(chain)
         calls["torch.compile"] = lambda: compiled(x, weights, at)
-    return calls, lambda: chain(x, weights, at).float(), simple(y)
+    return BufferSet(calls, lambda: chain(x, weights, at).float(), simple(y))
 
 
 def top_k(dims, dtype, ours, jit):
     rows, cols, k = dims
     x = uniform((rows, cols), dtype, -8, 8)
     values, ids = torch.empty(rows, k, device=DEVICE), torch.empty(rows, k, device=DEVICE, dtype=torch.int32)
-    return {"torch eager": lambda: torch.topk(x, k)[0], "monotile": ours.call("top_k", TopKArgs, values=values, ids=ids, logits=x)}, \
-        lambda: torch.topk(x.float(), k)[0], simple(values)
+    return BufferSet({"torch eager": lambda: torch.topk(x, k)[0], "monotile": ours.call("top_k", TopKArgs, values=values, ids=ids, logits=x)},
+                     lambda: torch.topk(x.float(), k)[0], simple(values))
 
 
 def logprobs(dims, dtype, ours, jit):
@@ -483,7 +529,7 @@ def logprobs(dims, dtype, ours, jit):
     if jit:
         compiled = jit(chain)
         calls["torch.compile"] = lambda: compiled(x, tokens)
-    return calls, lambda: chain(x, tokens), result_of
+    return BufferSet(calls, lambda: chain(x, tokens), result_of)
 
 
 def sample(dims, dtype, ours, jit):
@@ -503,7 +549,7 @@ def sample(dims, dtype, ours, jit):
 
     calls = {"torch sort": lambda: torch.sort(x, -1, descending=True)[0], "torch eager": eager,
              "monotile": ours.call("sample", SampleArgs, ids=ids, logits=x, temperature=temperature, top_p=top_p, top_k=limit.to(torch.int32))}
-    return calls, None, simple(ids)
+    return BufferSet(calls, None, simple(ids))
 
 
 BUILDERS = {
@@ -516,11 +562,13 @@ BUILDERS = {
 }
 if E4M3 is not None:
     BUILDERS.update({"quantise_fp8": lambda d, t, o, j: quantise(d, t, o, j, E4M3, 448.0), "quantise_fp8_groups": lambda d, t, o, j: quantise(d, t, o, j, E4M3, 448.0, 128),
-                     "add_rms_norm_quantise": norm_quantise, "silu_mul_quantise": silu_quantise})
+                     "add_rms_norm_quantise": norm_quantise, "silu_mul_quantise": silu_quantise, "gemm_fp8": gemm_fp8})
 # Operators for which compiling is worth its seconds.
 COMPILED = ("add_rms_norm", "rope", "silu_mul", "softmax", "layer_norm", "bias_gelu", "quantise_fp8", "quantise_fp8_groups", "add_rms_norm_quantise", "silu_mul_quantise",
             "moe_router", "moe_combine", "attention_causal", "attention_full")
-TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8_e4m3": E4M3}
+# Of the earlier figures (--earlier): op, shape and peer.
+WANTED = set()
 
 
 # ---- measuring
@@ -532,49 +580,125 @@ class Recorded:
     side = None  # one stream for all: a context of ours belongs to a stream and reserves its workspace before anything is recorded
 
     def __init__(self, calls):
-        Recorded.side = side = Recorded.side or torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        self.warm_up(calls)
+        self.graph, self.count, self.samples, self.keep = torch.cuda.CUDAGraph(), len(calls), [], []
+        before = torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(self.graph, stream=Recorded.side):
+                for call in calls:
+                    self.keep.append(call())
+        finally:
+            torch.cuda.set_stream(before)  # a recording that breaks off leaves its stream behind
+        self.keep = []
+        self.method = f"graph of {self.count}, cold"
+        self.replay()
+        torch.cuda.synchronize()
+
+    @classmethod
+    def warm_up(cls, calls):
+        cls.side = cls.side or torch.cuda.Stream()
+        cls.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(cls.side):
             for call in calls[:2]:
                 call()
                 call()
-        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.current_stream().wait_stream(cls.side)
         torch.cuda.synchronize()
-        self.graph, self.count, self.samples, self.keep = torch.cuda.CUDAGraph(), len(calls), [], []
-        with torch.cuda.graph(self.graph, stream=side):
-            for call in calls:
-                self.keep.append(call())
-        self.keep = []
+
+    def replay(self):
         self.graph.replay()
-        torch.cuda.synchronize()
+
+
+class Issued:
+    """Calls that are issued one by one, behind a spin if the host is quick enough; `reason` says why they are not in a graph."""
+
+    def __init__(self, calls, reason):
+        self.calls, self.count, self.samples, self.reason = calls, len(calls), [], reason
+        self.method = f"events, {self.count} calls behind a spin, cold ({reason})"
+
+    def replay(self):
+        for call in self.calls:
+            call()
+
+    def fewer(self):
+        self.__init__(self.calls[: self.count // 2], self.reason)
+
+    def host_launched(self):
+        """Nothing could be queued ahead: what is timed is the host as well, and the row says it."""
+        self.__init__(self.calls[:1], self.reason)
+        self.method = f"events around a call, launch gaps included, cold ({self.reason})"
 
 
 class Meter:
+    SPIN, LONGEST_SPIN = 60_000, 15_000_000  # cycles: 30 us to 8 ms
+
     def __init__(self):
         self.l2 = torch.cuda.get_device_properties(0).L2_cache_size
         self.waste = torch.empty(2 * self.l2, dtype=torch.uint8, device=DEVICE)
         self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
-    def sample(self, recorded):
-        self.waste.zero_()
-        torch.cuda._sleep(60_000)
-        self.begin.record()
-        recorded.graph.replay()
-        ahead = not self.begin.query()
-        self.end.record()
-        self.end.synchronize()
-        if ahead:
-            recorded.samples.append(1e3 * self.begin.elapsed_time(self.end) / recorded.count)
+    def sample(self, one, need_ahead=True):
+        """Whether there is one more sample: the calls must be queued before the device comes to the first event. Long graphs take the
+        host longer to hand over than short ones, so the spin grows until they are; it stays as long for this implementation."""
+        one.spin = getattr(one, "spin", self.SPIN)
+        while True:
+            self.waste.zero_()
+            torch.cuda._sleep(one.spin)
+            self.begin.record()
+            one.replay()
+            ahead = not self.begin.query()
+            self.end.record()
+            self.end.synchronize()
+            if ahead or not need_ahead:
+                one.samples.append(1e3 * self.begin.elapsed_time(self.end) / one.count)
+                return True
+            if one.spin >= self.LONGEST_SPIN:
+                return False
+            one.spin = min(3 * one.spin, self.LONGEST_SPIN)
 
-    def all(self, recorded, budget):
+    def prepared(self, calls):
+        """The calls in a graph that can be queued ahead of the device; else issued one by one."""
+        while True:
+            try:
+                one = Recorded(calls)
+            except RuntimeError as error:
+                torch.cuda.synchronize()
+                reason = f"not recorded: {str(error).splitlines()[0][:80]}"
+                break
+            if self.sample(one):
+                return one
+            if len(calls) == 1:
+                reason = "a graph of one call is not handed over in time"
+                break
+            calls = calls[: len(calls) // 2]
+        one = Issued(calls, reason)
+        while not self.sample(one):
+            if one.count == 1:
+                one.host_launched()
+                break
+            one.fewer()
+        return one
+
+    def all(self, recorded, sets, budget):
         """In turns, shuffled, up to 100 samples of each."""
         start, live = time.perf_counter(), list(recorded.values())
+        for one in live:
+            one.samples = []  # those of the preparation were not in turns
         for turn in range(100):
             random.shuffle(live)
+            for buffers in sets:
+                buffers.restore()
             for one in live:
-                self.sample(one)
+                self.sample(one, need_ahead="launch gaps" not in one.method)
             if turn >= 9 and time.perf_counter() - start > budget * len(live):
                 break
+
+    @staticmethod
+    def launched_us(call):
+        """As triton.testing.do_bench times a call: 256 MB of zeros, an event, the call, an event, all issued as the host comes to it."""
+        from triton.testing import do_bench
+
+        return 1e3 * do_bench(call, warmup=20, rep=60, return_mode="median")
 
     @staticmethod
     def host_us(call):
@@ -595,48 +719,67 @@ def spread(values):
     return {"median": statistics.median(values), "p10": at(0.1), "p90": at(0.9), "n": len(values)}
 
 
-def measure(row, ours, meter, jit, budget):
+def compile_once():
+    """torch.compile for the buffer sets of one shape: they share the compiled function, which takes all tensors as arguments. One for each
+    set would pass the number of variants that torch keeps of a function, and run eagerly from there on."""
+    torch._dynamo.reset()
+    compiled = {}
+    return lambda f: compiled.setdefault(f.__code__, torch.compile(f, dynamic=False))
+
+
+def measure(row, ours, meter, jit, budget, launched=False):
     """Rows of all peers for the shape of `row`."""
     dims, dtype = [int(d) for d in row["shape"].split("x")], TORCH_DTYPES[row["dtype"]]
-    builder = BUILDERS[row["op"]]
     nodes = 50 if row["us"]["median"] < 20 else max(1, min(50, int(1000 / row["us"]["median"])))
-    sets = int(min(50, max(2, 4 * meter.l2 // row["bytes"] + 1)))
-    nodes = min(nodes, sets) if sets * row["bytes"] < 2 * meter.l2 else nodes
-    compile_function = (lambda f: torch.compile(f, dynamic=False)) if jit else None
-    built = [builder(dims, dtype, ours, compile_function) for _ in range(sets)]
-    recorded, failures, errors, hosts, implementations = {}, {}, {}, {}, {}
-    for name in built[0][0]:
-        calls = [b[0][name] for b in built]
+    count = int(min(50, max(2, 4 * meter.l2 // row["bytes"] + 1)))
+    nodes = min(nodes, count) if count * row["bytes"] < 2 * meter.l2 else nodes
+    compiler = compile_once() if jit else None
+    sets = [BUILDERS[row["op"]](dims, dtype, ours, compiler) for _ in range(count)]
+    recorded, failures, errors, hosts, launches, implementations = {}, {}, {}, {}, {}, {}
+    want = sets[0].expected() if sets[0].expected else None
+    for name in sets[0].calls:
+        calls = [buffers.calls[name] for buffers in sets]
         try:
-            result = built[0][2](calls[0])
-            if built[0][1] is not None and name != "flashinfer":
-                want = built[0][1]()
-                errors[name] = ((result.double() - want.double()).norm() / want.double().norm()).item()
+            result = sets[0].result(name)
+            if want is not None:
+                errors[name] = error_of(result, want)
                 if not errors[name] < 2e-2:
                     raise ValueError(f"relative error {errors[name]:.3g}")
-            recorded[name] = Recorded([calls[i % sets] for i in range(nodes)])
-            implementations[name] = ours.implementation() if name == "monotile" else name
-            if row["us"]["median"] < 30:
+            implementations[name] = ours.implementation() if is_ours(name) else name
+            recorded[name] = meter.prepared([calls[i % count] for i in range(nodes)])
+            if min([row["us"]["median"], *recorded[name].samples]) < 30:  # longer calls hide what issuing them costs
                 hosts[name] = meter.host_us(calls[0])
+            if launched and not is_ours(name):
+                launches[name] = meter.launched_us(calls[0])
         except Exception as error:  # noqa: BLE001: a peer that cannot do it is a row too
+            recorded.pop(name, None)
             failures[name] = f"{type(error).__name__}: {str(error)[:160]}"
-    meter.all(recorded, budget)
+        for buffers in sets:
+            buffers.restore()
+    del want
+    meter.all(recorded, sets, budget)
     rows = []
-    for name in built[0][0]:
+    for name in sets[0].calls:
         new = {key: row[key] for key in ("op", "shape", "dtype", "model", "phase", "calls", "bytes", "flops")}
-        ours_here = name == "monotile"
-        new.update(column="c_abi" if ours_here else "peer", implementation=f"{implementations.get(name, '')} by the C ABI" if ours_here else name)
+        paged = ", paged," if name.endswith(" paged") else ""
+        new.update(column="c_abi" if is_ours(name) else "peer", implementation=f"{implementations.get(name, '')}{paged} by the C ABI" if is_ours(name) else name)
         if name in failures or not recorded[name].samples:
             new.update(status="failed", note=failures.get(name, "no sample was ahead of the device"), us={"median": 0, "p10": 0, "p90": 0, "n": 0})
         else:
-            new.update(status="ok", note="", us=spread(recorded[name].samples), method=f"graph of {nodes}, cold", relative_error=errors.get(name))
+            new.update(status="ok", note="", us=spread(recorded[name].samples), method=recorded[name].method, relative_error=errors.get(name))
             if name in hosts:
                 new["host_call_us"] = spread(hosts[name])
+            if name in launches:
+                new["launched_us"] = launches[name]
         rows.append(new)
         us = new["us"]["median"]
-        print(f"  {row['op']:16s} {row['shape']:22s} {name:24s} " + (f"{us:10.2f} us {row['bytes'] / us * 1e-3:7.0f} GB/s {row['flops'] / us * 1e-6:8.1f} TFLOP/s" if us else new["note"]),
-              flush=True)
+        print(f"  {row['op']:16s} {row['shape']:22s} {name:24s} " + (f"{us:10.2f} us {row['bytes'] / us * 1e-3:7.0f} GB/s {row['flops'] / us * 1e-6:8.1f} TFLOP/s"
+              + ("" if new["method"].startswith("graph") else "  " + new["method"]) if us else new["note"]), flush=True)
     return rows
+
+
+def is_ours(name):
+    return name.startswith("monotile")
 
 
 # Inputs and outputs of one element, in elements of the dtype (codes count by the byte): what an operator must move.
@@ -696,6 +839,20 @@ def shapes_of(result, everything):
     return rows
 
 
+def earlier_rows(earlier, rows):
+    """Shapes that have an earlier figure and are not among `rows`, to be measured as well."""
+    here = {(row["op"], row["shape"], row["dtype"]) for row in rows}
+    for one in earlier["rows"]:
+        key = (one["op"], one["shape"], one["dtype"])
+        if key in here or one["op"] not in BUILDERS:
+            continue
+        here.add(key)
+        size, flops = one.get("bytes", 0), one.get("flops", 0)
+        # A first guess of the time, for the number of calls in a graph: at 3 TB/s or 500 TFLOP/s.
+        yield {"op": one["op"], "shape": one["shape"], "dtype": one["dtype"], "model": "", "phase": "", "calls": 0, "bytes": size, "flops": flops,
+               "us": {"median": 3 + max(size / 3e6, flops / 5e8)}}
+
+
 def check(library):
     """Every builder on the CPU: the number of calls whose output is wrong."""
     global DEVICE
@@ -704,14 +861,17 @@ def check(library):
     sizes = {"rope": [5, 4, 2, 32], "gemm": [7, 33, 64], "embedding": [9, 50, 64], "kv_append": [37, 2, 32], "copy_blocks": [5, 2, 32], "moe_router": [9, 16, 4],
              "moe_dispatch": [9, 64, 3], "moe_combine": [9, 64, 3], "top_k": [3, 1000, 20], "logprobs": [3, 1000, 5]}
     for op, builder in BUILDERS.items():
+        if op == "gemm_fp8":  # no product of ours in it, and for some devices only
+            continue
         dims = [2, 32, 4, 2, 32] if op.startswith("attention") else sizes.get(op, [6, 256])
         for dtype in (torch.float32, torch.bfloat16):
-            calls, expected, result_of = builder(dims, dtype, ours, None)
-            for name, call in calls.items():
-                if name != "monotile" and not name.startswith("torch"):
+            buffers = builder(dims, dtype, ours, None)
+            want = buffers.expected() if buffers.expected else None
+            for name in buffers.calls:
+                if not is_ours(name) and not name.startswith("torch"):
                     continue
-                result, want = result_of(call), expected() if expected else None
-                error = ((result.double() - want.double()).norm() / want.double().norm()).item() if want is not None else 0.0
+                result = buffers.result(name)
+                error = error_of(result, want) if want is not None else 0.0
                 # Where a 16-bit rounding lies before codes of 8 bits, some move by a step.
                 bad = not error < (2e-2 if dtype == torch.bfloat16 else 1e-5)
                 wrong += bad
@@ -728,7 +888,8 @@ def main():
     parser.add_argument("--out", help="the same with the peers' rows")
     parser.add_argument("--op", default="", help="only operators whose name holds this")
     parser.add_argument("--jit", type=int, default=15, help="shapes for which torch.compile and other compilers are run")
-    parser.add_argument("--seconds", type=float, default=180, help="stop after this time")
+    parser.add_argument("--earlier", help="earlier figures (earlier.json): their shapes too, and every peer also timed as they were")
+    parser.add_argument("--seconds", type=float, help="stop after this time (default 180; with --points or --earlier 480)")
     parser.add_argument("--budget", type=float, default=0.06, help="seconds of samples per implementation")
     parser.add_argument("--everything", action="store_true", help="the steps of models too")
     arguments = parser.parse_args()
@@ -743,23 +904,34 @@ def main():
     if not arguments.points:
         with open(arguments.json, encoding="utf-8") as file:
             result = json.load(file)
+    earlier = {"rows": []}
+    if arguments.earlier:
+        with open(arguments.earlier, encoding="utf-8") as file:
+            earlier = json.load(file)
+        WANTED.update((row["op"], row["shape"], row["peer"]) for row in earlier["rows"])
+    seconds = arguments.seconds or (480 if arguments.points or arguments.earlier else 180)
     ours, meter = Monotile(arguments.library), Meter()
     import triton
 
     result["environment"]["peers"] = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda}
-    jits, compiled = 0, []  # one shape of an operator is compiled
-    for row in points() if arguments.points else shapes_of(result, arguments.everything):
+    jits, compiled = 0, []  # one shape of an operator is compiled, and those that have an earlier figure
+    work = list(points()) if arguments.points else shapes_of(result, arguments.everything)
+    work += earlier_rows(earlier, work)
+    if earlier["rows"]:  # what will be compared comes first
+        work.sort(key=lambda row: not any((row["op"], row["shape"]) == one[:2] for one in WANTED))
+    for row in work:
         if arguments.op not in row["op"]:
             continue
-        if time.perf_counter() - start > arguments.seconds:
+        if time.perf_counter() - start > seconds:
             result.setdefault("notes", []).append("peers: stopped by --seconds; later shapes have none")
             break
         jit = jits < (12 if arguments.points else arguments.jit) and row["op"] in COMPILED and row["op"] not in compiled
         jits += jit
+        jit = jit or (row["op"], row["shape"], "torch.compile") in WANTED or (row["op"], row["shape"], "flex_attention") in WANTED
         if jit:
             compiled.append(row["op"])
         try:
-            result["rows"] += measure(row, ours, meter, jit, arguments.budget)
+            result["rows"] += measure(row, ours, meter, jit, arguments.budget, launched=bool(earlier["rows"]))
         except Exception as error:  # noqa: BLE001: what one shape cannot do, others can
             print(f"  {row['op']} {row['shape']}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             result.setdefault("notes", []).append(f"peers: {row['op']} {row['shape']} {row['dtype']} could not be measured ({type(error).__name__}: {str(error)[:120]})")

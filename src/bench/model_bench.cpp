@@ -101,33 +101,56 @@ std::pair<Spec, Spec> projection(const std::string& from, const std::string& to)
   return {here, there};
 }
 
-ModelShape shape_of(const engine::Model& model) {
-  const engine::Hyperparameters& h = model.hyperparameters();
-  return {h.name.c_str(), h.layers, h.hidden, h.heads, h.kv_heads, h.head_dim_qk, h.feed_forward, h.vocabulary};
-}
-
-/// The operators of one decode step with the dtypes of this model's weights and activations.
+/// The calls of one decode step as the engine makes them, equal ones counted together, with the dtypes of this model's
+/// weights (which may differ from layer to layer) and activations.
 std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, const engine::Engine& engine,
                                                   int64_t context) {
-  const DType activations = engine.options().activations;
+  const engine::Hyperparameters& h = model.hyperparameters();
   const engine::Weights& w = model.weights();
+  const DType activations = engine.options().activations;
+  const std::string phase = fmt::format("decode 1x{}", context);
   std::vector<std::pair<WorkItem, DType>> work;
-  size_t product = 0;
-  const TensorView* const weights[] = {&w.layers.front().q, &w.layers.front().o, &w.layers.front().gate,
-                                       &w.layers.front().down, &w.output};
-  for (WorkItem& item : model_step(shape_of(model), true, 1, context)) {
-    DType dtype = activations;
-    if (item.op == "gemm") {
-      const DType weight = weights[std::min<size_t>(product++, std::size(weights) - 1)]->dtype;
-      if (is_quantised(weight))
-        item.op = std::string("gemm_") + dtype_info(weight).name;
-      else if (weight != activations)
-        item.op = "gemm_mixed";
+  const auto add = [&](const std::string& op, Dims dims, DType dtype) {
+    for (auto& [item, type] : work) {
+      if (item.op == op && item.dims == dims && type == dtype) {
+        item.calls += 1;
+        return;
+      }
     }
-    if (item.op == "attention_decode") dtype = engine.options().kv;
-    if (item.op == "embedding" || item.op == "argmax") dtype = item.op == "argmax" ? DType::f32 : activations;
-    work.push_back({item, dtype});
+    work.push_back({{op, std::move(dims), h.name, phase, 1}, dtype});
+  };
+  const auto product = [&](const TensorView& weight) {
+    const std::string op = is_quantised(weight.dtype)    ? std::string("gemm_") + dtype_info(weight.dtype).name
+                           : weight.dtype != activations ? "gemm_mixed"
+                                                         : "gemm";
+    add(op, {1, weight.dim(0), weight.dim(1)}, activations);
+  };
+  const auto norm = [&](const TensorView& weight, int64_t rows) {
+    if (weight.defined()) add("rms_norm", {rows, weight.dim(0)}, activations);
+  };
+  add("embedding", {1, h.vocabulary, h.hidden}, activations);
+  for (size_t i = 0; i < w.layers.size(); ++i) {
+    const engine::LayerWeights& layer = w.layers[i];
+    add(i == 0 ? "rms_norm" : "add_rms_norm", {1, h.hidden}, activations);
+    for (const TensorView* weight : {&layer.q, &layer.k, &layer.v}) product(*weight);
+    norm(layer.q_norm, h.heads);
+    norm(layer.k_norm, h.kv_heads);
+    add("rope", {1, h.heads, h.kv_heads, h.head_dim_qk}, activations);
+    add("kv_append", {1, h.kv_heads, h.head_dim_qk}, activations);
+    const int64_t keys = h.windowed[i] ? std::min(context, h.window) : context;
+    add("attention_decode", {1, keys, h.heads, h.kv_heads, h.head_dim_qk}, engine.options().kv);
+    product(layer.o);
+    norm(layer.post_attention_norm, 1);
+    add("add_rms_norm", {1, h.hidden}, activations);
+    product(layer.gate);
+    product(layer.up);
+    add("silu_mul", {1, h.feed_forward}, activations);
+    product(layer.down);
+    norm(layer.post_feed_forward_norm, 1);
   }
+  add("add_rms_norm", {1, h.hidden}, activations);
+  product(w.output);
+  add("argmax", {1, h.vocabulary}, DType::f32);
   return work;
 }
 
@@ -156,6 +179,14 @@ ModelResult bench_model(const ModelBenchOptions& options) {
   result.parameters = static_cast<double>(model.parameters());
   result.weight_bytes = static_cast<double>(model.weight_bytes());
   result.environment = environment_json(device_info(options.device));
+  // What fails after the answers were timed must not take their figures with it.
+  const auto attempt = [&result](const char* what, const auto& measure) {
+    try {
+      measure();
+    } catch (const Error& error) {
+      result.notes.push_back(std::string(what) + ": failed: " + error.what());
+    }
+  };
 
   engine::EngineOptions engine_options;
   engine_options.context = options.prompt + options.generate + 8;
@@ -185,8 +216,8 @@ ModelResult bench_model(const ModelBenchOptions& options) {
       OpsOptions ops;
       ops.device = options.device;
       ops.columns = {"portable", "tuned", "vendor"};
-      for (auto& [item, dtype] : step_work(model, engine, options.prompt)) ops.work.push_back({item, dtype});
-      result.step = run_ops(ops);
+      ops.work = step_work(model, engine, options.prompt);
+      attempt("profile of a step", [&] { result.step = run_ops(ops); });
       const engine::Hyperparameters& h = model.hyperparameters();
       const double cache = 2.0 * static_cast<double>(h.layers * h.kv_heads * h.head_dim_qk * options.prompt) *
                            dtype_info(engine.options().kv).block_bytes;
@@ -199,12 +230,14 @@ ModelResult bench_model(const ModelBenchOptions& options) {
     }
   }
   if (options.portable_too) {
-    engine_options.tier = parse_tier("portable");
-    engine::Engine engine(model, engine_options);
-    engine::Session session(engine);
-    double prompt_us = 0, ttft_us = 0;
-    answer(session, prompt, 4, &prompt_us, &ttft_us);
-    result.itl_portable_p50 = percentile(answer(session, prompt, options.generate, &prompt_us, &ttft_us).itl_us, 0.5);
+    attempt("tier forced to portable", [&] {
+      engine_options.tier = parse_tier("portable");
+      engine::Engine engine(model, engine_options);
+      engine::Session session(engine);
+      double prompt_us = 0, ttft_us = 0;
+      answer(session, prompt, std::min<int64_t>(options.generate, 4), &prompt_us, &ttft_us);
+      result.itl_portable_p50 = percentile(answer(session, prompt, options.generate, &prompt_us, &ttft_us).itl_us, 0.5);
+    });
   }
   return result;
 }
@@ -230,11 +263,25 @@ std::vector<Share> shares_of(const Report& step) {
   return list;
 }
 
+double tokens_per_second(int64_t tokens, double us) { return us > 0 ? static_cast<double>(tokens) * 1e6 / us : 0.0; }
+
+double price_per_million(const ModelBenchOptions& options, double tokens_per_second) {
+  return options.price_per_hour / 3600 / tokens_per_second * 1e6;
+}
+
+struct Projected {
+  std::string name;
+  double memory = 1, compute = 1;  ///< how much more of each the other device has, by specified limits
+};
+Projected projected(const ModelResult& r, const ModelBenchOptions& options) {
+  const auto [here, there] = projection(r.environment.value("device_name", std::string()), options.project);
+  return {there.name, there.gbs / here.gbs, there.flops_of(DType::bf16) / here.flops_of(DType::bf16)};
+}
+
 }  // namespace
 
 std::string text_table(const ModelResult& r, const ModelBenchOptions& options) {
-  const auto rate = [](int64_t tokens, double us) { return us > 0 ? static_cast<double>(tokens) * 1e6 / us : 0.0; };
-  const double decode = r.itl_p50 > 0 ? 1e6 / r.itl_p50 : 0;
+  const double decode = tokens_per_second(1, r.itl_p50), read = tokens_per_second(options.prompt, r.prompt_us.median);
   std::string text = fmt::format("{}, {}\n\n", r.name, r.environment.value("device_name", std::string("?")));
   if (const std::string line = busy_line(r.environment); options.device.host_memory() && !line.empty())
     text += line + "\n";
@@ -248,7 +295,7 @@ std::string text_table(const ModelResult& r, const ModelBenchOptions& options) {
                         (r.name + " " + r.weights).substr(0, 22), r.weight_bytes / 1073741824.0, r.parameters * 1e-9,
                         to_string(options.device), test, tokens_per_second, tokens_per_second * spread);
   };
-  line(fmt::format("pp{}", options.prompt), rate(options.prompt, r.prompt_us.median), spread_prompt);
+  line(fmt::format("pp{}", options.prompt), read, spread_prompt);
   line(fmt::format("tg{}", options.generate), decode, r.itl_p50 > 0 ? (r.itl_p90 / r.itl_p50 - 1) / 2 : 0);
   text += fmt::format("\nTTFT {:.2f} ms (p10 {:.2f}, p90 {:.2f}, n {})\n", r.ttft_us.median * 1e-3,
                       r.ttft_us.p10 * 1e-3, r.ttft_us.p90 * 1e-3, r.ttft_us.n);
@@ -275,19 +322,18 @@ std::string text_table(const ModelResult& r, const ModelBenchOptions& options) {
     if (row.status != "ok")
       text += fmt::format("{} {} {}: {}: {}\n", row.op, row.shape, row.dtype, row.status, row.note);
   }
-  if (options.price_per_hour > 0 && decode > 0) {
+  for (const std::string& note : r.notes) text += note + "\n";
+  if (options.price_per_hour > 0 && decode > 0 && read > 0) {
     text += fmt::format(
         "\nat {:g} per hour: {:.3f} per million output tokens, {:.4f} per million prompt tokens (one sequence)\n",
-        options.price_per_hour, options.price_per_hour / 3600 / decode * 1e6,
-        options.price_per_hour / 3600 / std::max(1e-9, rate(options.prompt, r.prompt_us.median)) * 1e6);
+        options.price_per_hour, price_per_million(options, decode), price_per_million(options, read));
   }
   if (!options.project.empty()) {
-    const auto [here, there] = projection(r.environment.value("device_name", std::string()), options.project);
-    const double memory = there.gbs / here.gbs, compute = there.flops_of(DType::bf16) / here.flops_of(DType::bf16);
+    const Projected p = projected(r, options);
     text += fmt::format(
         "\nprojected, not measured: {}: decode {:.1f} tokens/s (memory x{:.2f}), prompt {:.0f} tokens/s (arithmetic "
         "x{:.2f})\n",
-        there.name, decode * memory, memory, rate(options.prompt, r.prompt_us.median) * compute, compute);
+        p.name, decode * p.memory, p.memory, read * p.compute, p.compute);
   }
   return text;
 }
@@ -299,21 +345,34 @@ Json to_json(const ModelResult& r, const ModelBenchOptions& options) {
   const auto spread = [](const Spread& s) {
     return Json{{"median", s.median}, {"p10", s.p10}, {"p90", s.p90}, {"n", s.n}};
   };
-  return {{"schema", 1},
-          {"environment", r.environment},
-          {"model", r.name},
-          {"weights", r.weights},
-          {"parameters", r.parameters},
-          {"weight_bytes", r.weight_bytes},
-          {"prompt_tokens", options.prompt},
-          {"generated_tokens", options.generate},
-          {"prompt_us", spread(r.prompt_us)},
-          {"ttft_us", spread(r.ttft_us)},
-          {"itl_us", {{"p50", r.itl_p50}, {"p90", r.itl_p90}, {"p99", r.itl_p99}, {"n", r.itl_us.size()}}},
-          {"itl_portable_p50_us", r.itl_portable_p50},
-          {"floor_us", r.floor_us},
-          {"step", profile},
-          {"step_rows", to_json(r.step)["rows"]}};
+  const double decode = tokens_per_second(1, r.itl_p50), read = tokens_per_second(options.prompt, r.prompt_us.median);
+  Json json = {{"schema", 1},
+               {"environment", r.environment},
+               {"model", r.name},
+               {"weights", r.weights},
+               {"parameters", r.parameters},
+               {"weight_bytes", r.weight_bytes},
+               {"prompt_tokens", options.prompt},
+               {"generated_tokens", options.generate},
+               {"prompt_us", spread(r.prompt_us)},
+               {"ttft_us", spread(r.ttft_us)},
+               {"itl_us", {{"p50", r.itl_p50}, {"p90", r.itl_p90}, {"p99", r.itl_p99}, {"n", r.itl_us.size()}}},
+               {"itl_portable_p50_us", r.itl_portable_p50},
+               {"floor_us", r.floor_us},
+               {"tokens_per_second", {{"decode", decode}, {"prompt", read}}},
+               {"notes", r.notes},
+               {"step", profile},
+               {"step_rows", to_json(r.step)["rows"]}};
+  if (options.price_per_hour > 0 && decode > 0 && read > 0) {
+    json["price_per_million_tokens"] = {{"per_hour", options.price_per_hour},
+                                        {"output", price_per_million(options, decode)},
+                                        {"prompt", price_per_million(options, read)}};
+  }
+  if (!options.project.empty()) {
+    const Projected p = projected(r, options);
+    json["projected"] = {{"device", p.name}, {"decode", decode * p.memory}, {"prompt", read * p.compute}};
+  }
+  return json;
 }
 
 }  // namespace monotile::bench

@@ -27,9 +27,10 @@ struct ModelResult {
   Spread prompt_us, ttft_us;   ///< of the whole prompt; until the first token is chosen
   std::vector<double> itl_us;  ///< between tokens, one sequence
   double itl_p50 = 0, itl_p90 = 0, itl_p99 = 0;
-  double itl_portable_p50 = 0;  ///< 0: not measured, or no other tier was used
-  double floor_us = 0;          ///< bytes of a decode step over the measured peak
-  Report step;                  ///< operators of one decode step, measured one by one
+  double itl_portable_p50 = 0;     ///< 0: not measured, or no other tier was used
+  double floor_us = 0;             ///< bytes of a decode step over the measured peak
+  Report step;                     ///< operators of one decode step, measured one by one
+  std::vector<std::string> notes;  ///< parts that failed
   Json environment;
 };
 
