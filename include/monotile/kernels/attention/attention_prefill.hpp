@@ -57,14 +57,19 @@ struct AttentionPrefill {
   /// Tile number `index`: sections of heads whose keys stay in the cache; within one the last queries, which see most,
   /// come first.
   MT_FN PrefillTile tile(int64_t index) const {
-    PrefillTile t{};
     const int groups = p.q.extent_z, units = p.sequences * groups, i = static_cast<int>(index);
     const int section = i / (p.tiles * p.section), within = i - section * p.tiles * p.section;
     const int left = units - section * p.section, height = left < p.section ? left : p.section;
     const int down = within / height, unit = section * p.section + within - down * height;
-    const int first = (p.tiles - 1 - down) * p.q.box_y, tokens = p.q.extent_y;
-    t.sequence = unit / groups;
-    t.group = unit - t.sequence * groups;
+    const int sequence = unit / groups;
+    return tile_at(sequence, unit - sequence * groups, (p.tiles - 1 - down) * p.q.box_y);
+  }
+  /// Of the queries from number `first` on of a sequence.
+  MT_FN PrefillTile tile_at(int sequence, int group, int first) const {
+    PrefillTile t{};
+    t.sequence = sequence;
+    t.group = group;
+    const int tokens = p.q.extent_y;
     const auto start = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence], 0, tokens));
     const int queries = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence + 1], start, tokens)) - start;
     t.exists = first < queries;
