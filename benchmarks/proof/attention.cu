@@ -69,9 +69,20 @@ struct Layout {
 };
 Layout layout_of(const Shape& s, const int32_t* tables, const int32_t* table) {
   const bool heads_first = s.page > 0 && !s.tokens_first;
-  return {s.batch, s.queries, s.heads, s.kv_heads, s.dim, s.causal, s.page, s.columns(),
-          int64_t{1} * s.page * s.kv_heads * s.dim, heads_first ? int64_t{1} * s.page * s.dim : s.dim,
-          heads_first ? s.dim : int64_t{1} * s.kv_heads * s.dim, tables + 1024, tables + 2048, table};
+  return {s.batch,
+          s.queries,
+          s.heads,
+          s.kv_heads,
+          s.dim,
+          s.causal,
+          s.page,
+          s.columns(),
+          int64_t{1} * s.page * s.kv_heads * s.dim,
+          heads_first ? int64_t{1} * s.page * s.dim : s.dim,
+          heads_first ? s.dim : int64_t{1} * s.kv_heads * s.dim,
+          tables + 1024,
+          tables + 2048,
+          table};
 }
 struct Buffers {
   __nv_bfloat16 *q, *k, *v, *out;
@@ -166,8 +177,10 @@ struct Bench {
     a.key_cache = cache(b.k);
     a.value_cache = cache(b.v);
     a.q_start = view(tables, DType::i32, {s.batch + 1});
-    if (s.page == 0) a.kv_start = view(tables + 1024, DType::i32, {s.batch});
-    else a.block_table = view(block_table, DType::i32, {s.batch, s.columns()});
+    if (s.page == 0)
+      a.kv_start = view(tables + 1024, DType::i32, {s.batch});
+    else
+      a.block_table = view(block_table, DType::i32, {s.batch, s.columns()});
     a.kv_length = view(tables + 2048, DType::i32, {s.batch});
     a.causal = s.causal;
     a.max_query = s.queries;
@@ -226,7 +239,8 @@ struct Bench {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
     check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < kNodes; ++i) c.plan.run(stream, args(s, buffers[static_cast<size_t>(i) % buffers.size()]), workspace);
+    for (int i = 0; i < kNodes; ++i)
+      c.plan.run(stream, args(s, buffers[static_cast<size_t>(i) % buffers.size()]), workspace);
     check(cudaStreamEndCapture(native, &graph), "capture");
     check(cudaGraphInstantiate(&exec, graph, 0), "graph");
     cudaEvent_t before, after;
@@ -280,8 +294,7 @@ int main(int argc, char** argv) {
       place += (static_cast<size_t>(elements) * 2 + 255) / 256 * 256;
       return p;
     };
-    const int64_t q = static_cast<int64_t>(s.batch) * s.queries * s.heads * s.dim,
-                  k = s.rows() * s.kv_heads * s.dim;
+    const int64_t q = static_cast<int64_t>(s.batch) * s.queries * s.heads * s.dim, k = s.rows() * s.kv_heads * s.dim;
     return Buffers{take(q), take(k), take(k), take(q)};
   };
   fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
@@ -334,7 +347,8 @@ int main(int argc, char** argv) {
   shapes.push_back({64, 1, 4096, 32, 4, 256, true, 16});
   Shape ragged{16, 1, 65536, 32, 8, 128, true, 16};
   std::mt19937 lengths(3);
-  for (int i = 0; i < 16; ++i) ragged.lengths.push_back(i == 0 ? 1 : i == 1 ? 65536 : static_cast<int>(lengths() % 65536) + 1);
+  for (int i = 0; i < 16; ++i)
+    ragged.lengths.push_back(i == 0 ? 1 : i == 1 ? 65536 : static_cast<int>(lengths() % 65536) + 1);
   shapes.push_back(ragged);
   cudaEvent_t before, after;
   check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
@@ -353,19 +367,20 @@ int main(int argc, char** argv) {
     fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
     bench.set_tables(s);
     std::vector<Candidate> all = bench.candidates(s, buffers[0]);
-    const double pairs =
-        s.queries == 1 ? static_cast<double>(s.all_keys())
-                       : s.batch * (static_cast<double>(s.queries) * s.keys -
-                                    (s.causal ? 0.5 * s.queries * (s.queries - 1.0) : 0.0));
+    const double pairs = s.queries == 1 ? static_cast<double>(s.all_keys())
+                                        : s.batch * (static_cast<double>(s.queries) * s.keys -
+                                                     (s.causal ? 0.5 * s.queries * (s.queries - 1.0) : 0.0));
     const double flops = 4.0 * s.heads * s.dim * pairs;
-    const double bytes = 4.0 * s.dim * (static_cast<double>(s.all_keys()) * s.kv_heads +
-                                        static_cast<double>(s.batch) * s.queries * s.heads);
+    const double bytes =
+        4.0 * s.dim *
+        (static_cast<double>(s.all_keys()) * s.kv_heads + static_cast<double>(s.batch) * s.queries * s.heads);
     size_t turn = 0;
     for (int regime = 0; regime < (s.queries > 1 ? regimes : 1); ++regime) {
       for (int r = -2; r < (regime == 1 ? 9 : 21); ++r) {
         std::shuffle(all.begin(), all.end(), random);
         for (Candidate& c : all) {
-          if ((s.queries > 1 ? c.name != "tiles" : c.name != "decode") && r > (s.queries > 1 ? 0 : 2)) continue;  // it takes its time
+          if ((s.queries > 1 ? c.name != "tiles" : c.name != "decode") && r > (s.queries > 1 ? 0 : 2))
+            continue;  // it takes its time
           const Buffers& b = buffers[turn++ % buffers.size()];
           if (regime == 1) {
             check(cudaDeviceSynchronize(), "synchronize");
@@ -388,7 +403,8 @@ int main(int argc, char** argv) {
         c.ms.clear();
         if (s.queries > 1 || c.name != "decode" || ms > 0.3f) continue;
         const float us = bench.graph_us(c, s, buffers);
-        std::printf("%s graph %s: %.2f us, %.0f GB/s\n", bench.name_of(s).c_str(), c.name.c_str(), us, bytes / us * 1e-3);
+        std::printf("%s graph %s: %.2f us, %.0f GB/s\n", bench.name_of(s).c_str(), c.name.c_str(), us,
+                    bytes / us * 1e-3);
       }
       std::fflush(stdout);
     }

@@ -42,7 +42,8 @@ void register_decode_stream(uint32_t scores) {
   if constexpr (lang::kHasWarpgroups) {
     register_decode_kernel<T, decode::kStream, prefill::up_to_64, Score>(scores);
     register_decode_kernel<T, decode::kStream, prefill::up_to_128, Score>(scores);
-    register_decode_kernel<T, decode::kStream, prefill::up_to_256, Score>(scores);
+    if constexpr (!spills(dtype_of<T>, prefill::up_to_256))
+      register_decode_kernel<T, decode::kStream, prefill::up_to_256, Score>(scores);
   }
 }
 

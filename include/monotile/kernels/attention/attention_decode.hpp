@@ -26,12 +26,19 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score> {
     chain_loop<Cfg>(ctx, AttentionDecode(params));
   }
 
-  /// Which rows are copied into which tiles: on the host before a launch, and where a kernel starts.
-  template <class Binder, class Views>
-  static MT_FN void bind(const Binder& binder, Views& p) {
+  /// On the host, before a launch: which rows are copied into which tiles.
+  template <class Binder>
+  static void bind(const Binder& binder, Params& p) {
     binder.rows(p.q);
     binder.rows(p.k);
     binder.rows(p.v);
+  }
+  /// The same for a copy engine that wants to know them early.
+  template <class Visit>
+  MT_FN void copied_rows(Visit visit) const {
+    visit(this->p.q);
+    visit(this->p.k);
+    visit(this->p.v);
   }
 
   /// Splits of a sequence lie side by side.

@@ -10,7 +10,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 template <class Cfg>
 struct stream_chain_traits {
   static constexpr int waves = Cfg::waves, copying = 2, threads = 32 * (waves + copying);
-  static constexpr int tiles = 4;  ///< that are known at one time
+  static constexpr int tiles = 4;                                 ///< that are known at one time
   static constexpr int sum_cols = 32, sum_stride = sum_cols + 8;  ///< of sums that waves join; rows in different banks
   static_assert(Cfg::bm == 16 && Cfg::wave_rows == 16, "a wave has all rows");
   // A wave waits for block number n of a ring in which it has itself taken the one before in the same place: the parity of
@@ -96,9 +96,15 @@ MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
   const auto blocks_of = [&](const chain_share& s) {
     return static_cast<int64_t>(s.end - s.first) * groups * s.blocks;
   };
-  const auto blocks_at = [&](int sequence) { return sequence < sequences ? blocks_of(body.share(sequence)) : 0; };
+  chain_share mine{0, 0, 1};  // of sequence number `base` + lane
+  const auto look_up = [&](int base) {
+    mine = base + lane < sequences ? body.share(base + lane) : chain_share{0, 0, 1};
+  };
   int64_t all = 0;
-  for (int s = lane; s < sequences; s += 32) all += blocks_at(s);
+  for (int s = 0; s < sequences; s += 32) {
+    look_up(s);
+    all += blocks_of(mine);
+  }
   MT_UNROLL
   for (int bit = 1; bit < 32; bit *= 2) all += __shfl_xor_sync(~0u, all, bit);
   const int64_t programs = gridDim.x, program = blockIdx.x, each = all / programs, rest = all - each * programs;
@@ -106,10 +112,11 @@ MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
   const int64_t end = first + each + (program < rest ? 1 : 0);
   if (first == end) return;
   // The sequence in which the stretch begins, and where that one begins.
-  int sequence = 0;
+  int base = 0, sequence = 0;
   int64_t position = 0;
+  if (sequences > 32) look_up(0);
   while (true) {
-    const int64_t own = blocks_at(sequence + lane);
+    const int64_t own = blocks_of(mine);
     int64_t up_to = own;
     MT_UNROLL
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -120,14 +127,17 @@ MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
     if (beyond != 0) {
       const int at = __ffs(static_cast<int>(beyond)) - 1;
       position += __shfl_sync(~0u, up_to - own, at);
-      sequence += at;
+      sequence = base + at;
       break;
     }
     position += __shfl_sync(~0u, up_to, 31);
-    sequence += 32;
+    look_up(base += 32);
   }
   for (; position < end && sequence < sequences; ++sequence) {
-    const chain_share share = body.share(sequence);
+    if (sequence == base + 32) look_up(base = sequence);
+    const int at = sequence - base;
+    const chain_share share{__shfl_sync(~0u, mine.first, at), __shfl_sync(~0u, mine.end, at),
+                            __shfl_sync(~0u, mine.blocks, at)};
     const int splits = share.end - share.first, tiles = splits * groups;
     int i = position >= first ? 0 : static_cast<int>((first - position + share.blocks - 1) / share.blocks);
     if (i < tiles) {
@@ -153,9 +163,7 @@ MT_DEVICE void stream_copy(const Body& body, Memory& memory, bool leads, int lan
   each_tile_of_program(body, lane, [&](const auto& t) {
     const int first = body.first_block(t), end = body.blocks(t);
     // Which of 32 blocks are visited: a lane looks at each.
-    const auto visited = [&](int base) {
-      return __ballot_sync(~0u, base + lane < end && body.visits(t, base + lane));
-    };
+    const auto visited = [&](int base) { return __ballot_sync(~0u, base + lane < end && body.visits(t, base + lane)); };
     if (leads) {
       int count = 0;
       for (int base = first; base < end; base += 32) count += __popc(visited(base));
@@ -239,8 +247,7 @@ MT_DEVICE void each_row(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& 
 }
 /// The sums of all waves, of a tile of one token; some columns at a time.
 template <class Cfg, class T, int R, int D>
-MT_DEVICE void store_sums(stream_wave<Cfg, T>& cx, const box_view& to, const box_at& at,
-                          row_acc<mma_rows, R, D>& acc) {
+MT_DEVICE void store_sums(stream_wave<Cfg, T>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, R, D>& acc) {
   using Traits = stream_chain_traits<Cfg>;
   constexpr int kCols = Traits::sum_cols, kVector = 4, kVectors = kCols / kVector;
   auto& room = cx.exchange.sums;
@@ -283,18 +290,14 @@ MT_DEVICE void store_sums(stream_wave<Cfg, T>& cx, const box_view& to, const box
   }
 }
 
-/// What the copy engine is told about rows takes a trip to memory, too.
-struct map_prefetcher {
-  MT_DEVICE void rows(const box_view& v) const { hopper::prefetch_map(v.map); }
-};
-
 template <class Cfg, class Body>
 MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
   using T = typename Body::element;
   using Traits = stream_chain_traits<Cfg>;
   using Memory = stream_chain_memory<Cfg, T, tile_of_chain<Body>>;
   // Not by way of an integer, which would hide from the compiler that this is shared memory.
-  auto& memory = *reinterpret_cast<Memory*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
+  auto& memory =
+      *reinterpret_cast<Memory*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
   const stream_ring<Traits::tiles> tiles(memory.tile_at);
   const stream_ring<Cfg::stages> blocks(memory.block_at);
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), lane = static_cast<int>(threadIdx.x) % 32;
@@ -302,7 +305,8 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     tiles.init(1, Traits::waves);
     blocks.init(Traits::copying, 1);
     hopper::fence_barrier_init();
-    Body::bind(map_prefetcher{}, body.split_params);
+    // What the copy engine is told about rows takes a trip to memory, too.
+    body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
   }
   __syncthreads();
   hopper::let_next_start();
@@ -335,8 +339,8 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
       scale_rows(cx, o, rescale, [](float x, float r) { return x * r; });
       bool one_by_one = false;
       if (hides) {
-        one_by_one = __any_sync(~0u, clean_rows(memory.c[place], body.rows_of_block(t, block), body.partial(t, block),
-                                                lane, 32));
+        one_by_one = __any_sync(
+            ~0u, clean_rows(memory.c[place], body.rows_of_block(t, block), body.partial(t, block), lane, 32));
         hopper::fence_for_copies();  // the copy engine comes after these stores
         __syncwarp();
       }

@@ -54,15 +54,19 @@ struct box_binder {
 /// Of a chain of the schedule that is not the ring.
 template <class Cfg>
 constexpr int chain_threads() {
-  if constexpr (Cfg::kind == schedule::stream) return stream_chain_traits<Cfg>::threads;
-  else return warpgroup_chain_traits<Cfg>::threads;
+  if constexpr (Cfg::kind == schedule::stream)
+    return stream_chain_traits<Cfg>::threads;
+  else
+    return warpgroup_chain_traits<Cfg>::threads;
 }
 template <class K>
 constexpr size_t chain_bytes() {
   using Cfg = typename K::Config;
   using T = typename K::element;
-  if constexpr (Cfg::kind == schedule::stream) return sizeof(stream_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
-  else return sizeof(warpgroup_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
+  if constexpr (Cfg::kind == schedule::stream)
+    return sizeof(stream_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
+  else
+    return sizeof(warpgroup_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
 }
 
 template <class K, class Params>
@@ -89,8 +93,8 @@ void launch_chain(Stream& stream, const Grid& grid, const Params& params) {
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
     static std::atomic<uint64_t> allowed{0};
     hopper::launch_program(stream, hopper::chain_entry<K, Params>, allowed, bound,
-                           params.total < grid.programs ? params.total : grid.programs,
-                           hopper::chain_threads<Cfg>(), kBytes, 1, Cfg::kind == schedule::stream);
+                           params.total < grid.programs ? params.total : grid.programs, hopper::chain_threads<Cfg>(),
+                           kBytes, 1, Cfg::kind == schedule::stream);
   }
 }
 
