@@ -5,7 +5,9 @@
 //
 // One query per sequence is timed with events, and short rows also per node of a graph of 48 over rotating buffers.
 //
-//   monotile_attention [--seconds S] [--regimes 1|2] [--decode 1]      (1: only one query per sequence)
+//   monotile_attention [--seconds S] [--regimes 1|2] [--decode 1] [--rows N]
+//
+// --decode 1: only one query per sequence. --rows: only row N of the timed shapes.
 //
 // Exit code 1 if a check fails.
 
@@ -272,13 +274,14 @@ float median(std::vector<float> v) {
 
 int main(int argc, char** argv) {
   double seconds = 80;
-  int regimes = 2;
+  int regimes = 2, only = -1;
   bool decode = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
     if (option == "--seconds") seconds = std::atof(argv[i + 1]);
     if (option == "--regimes") regimes = std::atoi(argv[i + 1]);
     if (option == "--decode") decode = std::atoi(argv[i + 1]) != 0;
+    if (option == "--rows") only = std::atoi(argv[i + 1]);
   }
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
@@ -301,6 +304,7 @@ int main(int argc, char** argv) {
 
   std::vector<Shape> odd;
   for (const int dim : {40, 64, 80, 96, 128, 192, 256}) {
+    if (only >= 0) break;
     for (const bool causal : {true, false}) {
       for (const auto& [queries, keys] :
            std::vector<std::pair<int, int>>{{1, 1}, {128, 128}, {77, 301}, {300, 300}, {129, 1000}}) {
@@ -350,6 +354,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 16; ++i)
     ragged.lengths.push_back(i == 0 ? 1 : i == 1 ? 65536 : static_cast<int>(lengths() % 65536) + 1);
   shapes.push_back(ragged);
+  if (only >= 0) shapes = {shapes.at(static_cast<size_t>(only))};
   cudaEvent_t before, after;
   check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
   std::mt19937 random(1);

@@ -1,6 +1,7 @@
 #pragma once
 // What the kernels of matrix tiles are told about tensors, for many queries and for one.
 
+#include <bit>
 #include <numeric>
 
 #include "monotile/kernels/attention/params.hpp"
@@ -107,6 +108,7 @@ void fill_tiles(kernels::PrefillParams<Score>& p, const AttentionArgs& a, int64_
   p.k = rows_of_cache(a.key_cache, paged, cache_box(a, bn));
   p.v = rows_of_cache(a.value_cache, paged, p.k.box_x);
   fill_sequences(p, a);
+  p.page_shift = std::has_single_bit(static_cast<uint32_t>(p.page_size)) ? std::countr_zero(static_cast<uint32_t>(p.page_size)) : -1;
   if (a.sinks.defined()) p.sinks = a.sinks.as<const float>();
   p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
   p.groups_per_kv_head = static_cast<int32_t>(a.q.dim(1) / a.key_cache.dim(1) / heads);

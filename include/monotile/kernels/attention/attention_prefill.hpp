@@ -16,7 +16,7 @@ using namespace lang;  // NOLINT: kernels are written in the language
 /// A block of queries of some heads that share their keys. Positions are those of `QueryAt`.
 struct PrefillTile {
   bool exists;
-  int sequence, group, tokens;
+  int sequence, group, kv_head, tokens;
   int first_token, first_query, length;
   KeySpan keys;       ///< that any of the queries may see
   int first_key_row;  ///< dense caches: the row of key 0
@@ -69,6 +69,7 @@ struct AttentionPrefill {
     PrefillTile t{};
     t.sequence = sequence;
     t.group = group;
+    t.kv_head = group / p.groups_per_kv_head;
     const int tokens = p.q.extent_y;
     const auto start = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence], 0, tokens));
     const int queries = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence + 1], start, tokens)) - start;
@@ -125,11 +126,11 @@ struct AttentionPrefill {
   /// Pages without a key that someone may see are not looked up: their entries may be stale.
   MT_FN box_at cache_box(const PrefillTile& t, const box_view& cache, int key) const {
     if (key >= t.keys.end || key + cache.box_x <= t.keys.first) return {0, 0, cache.extent_z, 0};
-    const int rows = t.length - key < cache.box_x ? t.length - key : cache.box_x,
-              kv_head = t.group / p.groups_per_kv_head;
-    if (p.block_table == nullptr) return {t.first_key_row + key, kv_head, 0, rows};
-    const int64_t entry = p.block_table[t.sequence * p.table_stride + key / p.page_size];
-    return {key % p.page_size, kv_head, static_cast<int>(clamped(p, t.sequence, entry, 0, p.pages - 1)), rows};
+    const int rows = t.length - key < cache.box_x ? t.length - key : cache.box_x;
+    if (p.block_table == nullptr) return {t.first_key_row + key, t.kv_head, 0, rows};
+    const int page = p.page_shift >= 0 ? key >> p.page_shift : key / p.page_size;
+    const int64_t entry = p.block_table[t.sequence * p.table_stride + page];
+    return {key - page * p.page_size, t.kv_head, static_cast<int>(clamped(p, t.sequence, entry, 0, p.pages - 1)), rows};
   }
 
   // --- what happens between the products ---------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ struct AttentionPrefill {
     // Rows that have seen nothing: -inf minus -inf would be NaN.
     const auto shift = map_rows([&](float m) { return m == -kInfinity ? 0.0f : m * scale; }, state.highest);
     const auto rescale = map_rows([&](float b, float m) { return weight_exp2(b * scale - m); }, before, shift);
-    scale_rows(cx, s, shift, [&](auto x, float m) { return weight_exp2(x * scale - m); });
+    exp2_rows(cx, s, scale, shift);
     state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
     return rescale;
   }

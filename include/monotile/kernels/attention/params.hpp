@@ -71,6 +71,7 @@ struct PrefillParams {
   int32_t section;             ///< (sequence, group) pairs that are worked on at one time: their keys share the cache
   int32_t total;               ///< tiles x sequences x groups
   int32_t page_size, pages;
+  int32_t page_shift;          ///< page_size is 2 to its power; -1: it is not
   int32_t max_kv_length;       ///< longer lengths are cut to it
   float scale, scale_log2;     ///< of the scores; times log2(e)
   Score score;

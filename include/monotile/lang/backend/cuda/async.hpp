@@ -35,6 +35,16 @@ MT_DEVICE void barrier_wait(uint32_t barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
+MT_DEVICE bool barriers_ready(uint32_t one, uint32_t parity_of_one, uint32_t other, uint32_t parity_of_other) {
+  uint32_t ready;
+  asm volatile(
+      "{\n.reg .pred p, q;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 q, [%3], %4;\nand.pred p, p, q;\nselp.u32 %0, 1, 0, p;\n}"
+      : "=r"(ready)
+      : "r"(one), "r"(parity_of_one), "r"(other), "r"(parity_of_other)
+      : "memory");
+  return ready != 0;
+}
 MT_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 /// What was written to shared memory becomes visible to the copy engine.
 MT_DEVICE void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -159,12 +169,6 @@ template <int Open>
 MT_DEVICE void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Open) : "memory");
 }
-/// Keeps a wait where it is: the assembler moves it up across arithmetic, as if to have it done early, and what was to
-/// run meanwhile runs after it. `v` is any result; none has the bits compared with (the NaN of arithmetic is 0x7fffffff),
-/// but the assembler does not know.
-MT_DEVICE void not_before(float v) {
-  asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %0, 0xffffffff;\n@p trap;\n}" ::"r"(__float_as_uint(v)) : "memory");
-}
 /// The compiler may not move uses of d above this point.
 template <int N>
 MT_DEVICE void pin(float (&d)[N]) {
@@ -175,6 +179,15 @@ MT_DEVICE void pin(float (&d)[N]) {
 /// of eight rows (1024) and between panels (read for operands that are stored along m or n only).
 MT_DEVICE uint64_t operand_at(uint32_t address, uint32_t panel_bytes = 16, uint32_t group_bytes = 1024) {
   return static_cast<uint64_t>(1u << 30 | group_bytes >> 4) << 32 | (panel_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
+}
+/// The word of it that differs from operand to operand, and all of it `bytes` further on: one addition of 32 bits.
+MT_DEVICE uint32_t operand_word(uint32_t address, uint32_t panel_bytes = 16) {
+  return (panel_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
+}
+MT_DEVICE uint64_t operand_from(uint32_t word, int bytes) {
+  uint64_t operand;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(operand) : "r"(word + bytes / 16), "n"(1 << 30 | 1024 >> 4));
+  return operand;
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper

@@ -13,11 +13,12 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 template <class Cfg>
 struct warpgroup_chain_traits {
   static constexpr int consumers = Cfg::bm / 64, threads = 128 * (1 + consumers);
-  /// Registers per lane: shared out evenly at launch, then the copying warpgroup gives most of its own away. With 40 and
-  /// 232 two multiplying warpgroups spill 16 bytes at 128 columns, with 24 the copying one 8 bytes at 64.
-  static constexpr int producer_registers = consumers == 3 ? 32 : Cfg::dc > 64 ? 24 : 40;
-  static constexpr int consumer_registers = consumers == 3 ? 160 : Cfg::dc > 64 ? 240 : 232;
-  static constexpr int inspectors = 3;                           ///< warps
+  /// Registers per lane: shared out evenly at launch, then the copying warpgroup gives most of its own away.
+  template <class Body>
+  static constexpr int producer_registers = consumers == 3 ? 32 : Body::wants_registers && Cfg::dc > 64 ? 24 : 40;
+  template <class Body>
+  static constexpr int consumer_registers = consumers == 3 ? 160 : Body::wants_registers && Cfg::dc > 64 ? 240 : 232;
+  static constexpr int inspectors = 2;                           ///< warps; the other two of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
 };
@@ -29,10 +30,12 @@ struct chain_barriers {
 /// What is known about a block, in one word: its number and what is to be done with it.
 struct chain_block {
   int word;
-  static constexpr int partial = 1, cut = 2, last = 4, bits = 3;  ///< cut: rows of it do not exist
+  static constexpr int partial = 1, cut = 2, bits = 2;  ///< cut: rows of it do not exist
   MT_DEVICE int number() const { return word >> bits; }
   MT_DEVICE bool is(int what) const { return (word & what) != 0; }
   MT_DEVICE bool hides() const { return is(partial | cut); }
+  /// Is there a block, and does it hide nothing? One test, since the word for none has all bits.
+  MT_DEVICE bool is_plain() const { return (word & (partial | cut)) == 0; }
 };
 template <class Body>
 using tile_of_chain = decltype(static_cast<const Body*>(nullptr)->tile(0));
@@ -47,13 +50,14 @@ struct alignas(1024) warpgroup_chain_memory {
   alignas(8) chain_barriers<1> a_at;
   chain_barriers<Cfg::stages> b_at, c_at;
   uint64_t inspected[Cfg::stages];
-  // Written by the copying warp before it hands over a, b, c.
+  // Written by the copying warps before they hand over a, b, c.
   Tile tile[2];            ///< of two, since a tile is finished after its a is released
   int tiles[2];            ///< 0: there are no more; 1: the tile sees no block; 2: it does
-  int block[Cfg::stages];  ///< chain_block of b
+  int block[Cfg::stages];  ///< chain_block of b; read for the first one of a tile
+  int next[Cfg::stages];   ///< and of the b after it in this tile: known while this one is multiplied
   int look[Cfg::stages];   ///< chain_block of c if it is to be inspected; 0: it is not; -1: there are no more blocks
   int rows[Cfg::stages];   ///< of c that exist
-  int unbounded[Cfg::stages];  ///< is there an inf or NaN in c? Looked for where weights may be 0 on purpose.
+  int unbounded[Cfg::stages];  ///< 0, or a byte for each inspecting warp that saw an inf or NaN in c.
 };
 
 /// From shared memory, now.
@@ -64,12 +68,14 @@ MT_DEVICE int load_word(const int& word) {
 }
 /// v, the same for all lanes of a warp, and the compiler knows.
 MT_DEVICE int same_for_all(int v) { return __shfl_sync(~0u, v, 0); }
+/// A word that the copying warp wrote, for all lanes of a warp. Only the lane that hands the place back reads it.
+MT_DEVICE int told_word(const int& word, int lane) { return same_for_all(lane == 0 ? load_word(word) : 0); }
 
-/// The copying warp's view.
+/// A copying warp's view. All its lanes compute the same, which registers shared by lanes can hold, and one gives the
+/// orders: the copy engine takes them one by one.
 template <class Cfg>
 struct chain_copies {
   uint32_t full;  ///< barrier of what is being filled
-  int lane;
 };
 /// A multiplying warp's view: 16 of the 64 rows of its warpgroup.
 template <class Cfg, class T>
@@ -79,9 +85,9 @@ struct chain_consumer {
   using rows_of = row_values<mma_rows, R>;
   using rows = rows_of<16>;
   int first_row;
-  int thread;              ///< in the warpgroup
+  int own_lane;
   unsigned char* results;  ///< slots of all warps
-  MT_DEVICE int lane(int) const { return thread % 32; }
+  MT_DEVICE int lane(int) const { return own_lane; }
   MT_DEVICE unsigned char* slots() const {
     using Traits = warpgroup_chain_traits<Cfg>;
     return results + first_row / 16 * (Traits::result_slots * Traits::slot_bytes);
@@ -93,25 +99,13 @@ template <class Cfg, class T, class Finish>
 struct chain_meanwhile : chain_consumer<Cfg, T> {
   Finish finish;
 };
-/// Scores become weights, and half way through the second product is waited for: the first half runs under it, and the
-/// second is mixed with what its sums are needed for.
-template <class Cfg, class T, class Finish, class Layout, int R, int C, class F>
-MT_DEVICE void scale_rows(chain_meanwhile<Cfg, T, Finish>& cx, row_acc<Layout, R, C>& acc,
-                          const row_values<Layout, R>& values, F f) {
-  using Acc = row_acc<Layout, R, C>;
-  constexpr int kHalf = Acc::wide / 2;
-  const auto columns = [&](int first, int end) {
-    MT_UNROLL
-    for (int j = first; j < end; ++j) {
-      MT_UNROLL
-      for (int e = 0; e < Layout::elements; ++e)
-        acc.d[0][j][e][0] = f(acc.d[0][j][e][0], values.v[slot_of<Layout>(0, e)][0]);
-    }
-  };
-  columns(0, kHalf);
-  hopper::not_before(acc.d[0][kHalf - 1][Layout::elements - 1][0]);
+/// Largest scores are found under the second product, which is waited for before they become weights. Where ptxas is told
+/// to wait later, it waits here all the same: the wait has no operands, so it moves up across arithmetic.
+template <class Cfg, class T, class Finish, class Layout, int R, int C>
+MT_DEVICE void exp2_rows(chain_meanwhile<Cfg, T, Finish>& cx, row_acc<Layout, R, C>& acc, float scale,
+                         const row_values<Layout, R>& values) {
   cx.finish();
-  columns(kHalf, Acc::wide);
+  exp2_rows(static_cast<chain_consumer<Cfg, T>&>(cx), acc, scale, values);
 }
 
 /// A place in a ring, waiting and handing over: one number, and addresses that follow from where the memory of the
@@ -136,46 +130,68 @@ struct chain_cursor {
   MT_DEVICE void wait_full() const { hopper::barrier_wait(full(), parity()); }
   MT_DEVICE void wait_empty() const { hopper::barrier_wait(empty(), parity() ^ 1); }
   /// One arrival per warp.
-  MT_DEVICE void release(int lane) { release_if(true, lane); }
+  MT_DEVICE void release_stage(int lane) const {
+    if (lane == 0) hopper::barrier_arrive(empty());
+  }
+  MT_DEVICE void release(int lane) {
+    release_stage(lane);
+    next();
+  }
   MT_DEVICE void release_if(bool so, int lane) {  // without a branch
     if (so & (lane == 0)) hopper::barrier_arrive(empty());
     count += so ? 1 : 0;
   }
 };
 
-/// Boxes are shared out among the lanes of the copying warp, each looks up the place of its own. Boxes that do not exist
-/// lie outside the view, where the copy engine reads zeros.
+/// Boxes that do not exist lie outside the view, where the copy engine reads zeros.
 template <class Cfg, class T, int R, int C, along A, class Place>
 MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
   using Tile = smem_tile<T, R, C, A>;
   static_assert(Tile::row_bytes == 128, "the copy engine and the matrix unit agree on 128-byte panels");
-  const int rows = from.box_x * from.box_y,
-            boxes = A == along::m || rows >= R ? 1 : R / rows;  // divided where it must be
-  if (cx.lane == 0) hopper::barrier_expect(cx.full, boxes * rows * C * static_cast<int>(sizeof(T)));
-  __syncwarp();
-  MT_NO_UNROLL
-  for (int i = cx.lane; i < boxes * Tile::panels; i += 32) {
-    const int box = i / Tile::panels, panel = i - box * Tile::panels;
-    const box_at at = place(box);
-    hopper::copy_box(shared_address(to.data) + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full,
-                     panel * Tile::panel_cols, at.x, at.y, at.z);
+  const int rows = from.box_x * from.box_y;
+  const uint32_t data = shared_address(to.data);
+  const auto copy = [&](int box, const box_at& at) {
+    MT_UNROLL
+    for (int panel = 0; panel < Tile::panels; ++panel)
+      hopper::copy_box(data + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full,
+                       panel * Tile::panel_cols, at.x, at.y, at.z);
+  };
+  if (A == along::m || rows >= R) {
+    const box_at at = place(0);
+    if (hopper::elect_one()) {
+      hopper::barrier_arrive_expect(cx.full, rows * C * static_cast<int>(sizeof(T)));
+      copy(0, at);
+    }
+    return;
   }
-  __syncwarp();
-  if (cx.lane == 0) hopper::barrier_arrive(cx.full);
+  if (hopper::elect_one()) hopper::barrier_arrive_expect(cx.full, Tile::bytes);
+  constexpr int kAtOnce = 2;  // places are looked up in tables: that many look-ups are under way together
+  const int boxes = R >> (__ffs(rows) - 1);  // a divisor of R, which is a power of two
+  MT_NO_UNROLL
+  for (int first = 0; first < boxes; first += kAtOnce) {
+    box_at at[kAtOnce];
+    MT_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) at[i] = place(first + i < boxes ? first + i : first);
+    if (hopper::elect_one()) {
+      MT_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < boxes) copy(first + i, at[i]);
+      }
+    }
+  }
 }
 
-/// s = a b^T, issued: a tile of M rows and one of N, by where they lie.
+/// s = a b^T, issued: a tile of M rows and one of N, by the words of their operands.
 template <int M, int K, class Cfg, class T, int N>
 MT_DEVICE void issue_first(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, N>& s, uint32_t a, uint32_t b) {
   constexpr int kStep = 32;  // bytes of k per instruction
-  const uint64_t from_a = hopper::operand_at(a), from_b = hopper::operand_at(b);
   hopper::products_begin();
   MT_UNROLL
   for (int k = 0; k < K * static_cast<int>(sizeof(T)) / kStep; ++k) {
     const int panel = k / 4, within = k % 4 * kStep;
     hopper::warpgroup_product<T, N>::issue(reinterpret_cast<float(&)[N / 2]>(s.d),
-                                           from_a + (panel * M * 128 + within) / 16,
-                                           from_b + (panel * N * 128 + within) / 16, k);
+                                           hopper::operand_from(a, panel * M * 128 + within),
+                                           hopper::operand_from(b, panel * N * 128 + within), k);
   }
   hopper::products_close();
 }
@@ -183,12 +199,11 @@ MT_DEVICE void issue_first(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, N>& s,
 template <class Cfg, class T, int N, int D>
 MT_DEVICE void issue_second(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, D>& o,
                             const row_operand<mma_rows, 16, N>& weights, uint32_t c) {
-  const uint64_t from = hopper::operand_at(c, N * 128);
   hopper::products_begin();
   MT_UNROLL
   for (int k = 0; k < N / 16; ++k) {
     hopper::warpgroup_product_of_registers<T, D>::issue(reinterpret_cast<float(&)[D / 2]>(o.d), weights.w[0][k],
-                                                        from + k * 16 * 128 / 16);
+                                                        hopper::operand_from(c, k * 16 * 128));
   }
   hopper::products_close();
 }
@@ -207,7 +222,7 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   using Traits = warpgroup_chain_traits<Cfg>;
   constexpr int kSlots = Traits::result_slots;
   // Places within slots are computed here, not kept in registers.
-  const int lane = unforeseen(cx.thread) % 32, row = lane % 16, half = lane / 16;
+  const int lane = unforeseen(cx.own_lane), row = lane % 16, half = lane / 16;
   MT_UNROLL
   for (int b = 0; b < D / 64; ++b) {
     if (b * 64 >= to.cols) break;
@@ -250,88 +265,105 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   return found != 0;
 }
 
-/// The copying warp: finds tiles and blocks, and tells the others.
-template <class Cfg, class Body, class Memory, class A, class B, class C>
-MT_DEVICE void copy_chain(const Body& body, Memory& memory, int total, int lane, A a, B b, C c) {
-  // Every second round backwards: tiles get shorter along the way, so nobody always takes the longest of a round.
+/// The tiles of this program, in the order in which all its warps go through them. Every second round backwards: tiles
+/// get shorter along the way, so nobody always takes the longest of a round.
+template <class Body, class F>
+MT_DEVICE void each_tile(const Body& body, int total, F f) {
   const int programs = static_cast<int>(gridDim.x), program = static_cast<int>(blockIdx.x);
   for (int round = 0; round * programs < total; ++round) {
     const int index = round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
     if (index >= total) continue;
     const auto t = body.tile(index);
-    if (!t.exists) continue;
-    // A block with what is to be done with it, or -1.
-    const auto described = [&](int j) {
-      if (j < 0) return -1;
-      const bool partial = body.partial(t, j), cut = body.rows_of_block(t, j) < Cfg::bn;
-      return j << chain_block::bits | (partial ? chain_block::partial : 0) | (cut ? chain_block::cut : 0);
-    };
-    int now = described(body.after(t, body.blocks(t))), previous = -1;
-    const bool any = now >= 0;
-    bool first = true;
-    while (first || now >= 0 || previous >= 0) {
-      // The order in which they are multiplied: b one block ahead of c.
-      int next = -1;
-      if (now >= 0) {
-        next = described(body.after(t, now >> chain_block::bits));
-        b.wait_empty();
-        if (lane == 0) memory.block[b.at()] = now | (next < 0 ? chain_block::last : 0);
-        chain_copies<Cfg> to_b{b.full(), lane};
-        body.load_b(to_b, memory.b[b.at()], t, now >> chain_block::bits);
-        b.next();
-      }
-      if (first) {  // after b, whose memory is free earlier
-        first = false;
-        a.wait_empty();
-        if (lane == 0) {
-          memory.tile[a.count % 2] = t;
-          memory.tiles[a.count % 2] = any ? 2 : 1;
-        }
-        chain_copies<Cfg> to_a{a.full(), lane};
-        if (any) {
-          body.load_a(to_a, memory.a, t);
-        } else if (lane == 0) {
-          hopper::barrier_arrive(a.full());
-        }
-        a.next();
-      }
-      if (previous >= 0) {
-        const chain_block block{previous};
-        c.wait_empty();
-        if (lane == 0) {
-          memory.look[c.at()] = block.hides() ? previous : 0;
-          memory.rows[c.at()] = body.rows_of_block(t, block.number());
-          memory.unbounded[c.at()] = 0;
-        }
-        chain_copies<Cfg> to_c{c.full(), lane};
-        body.load_c(to_c, memory.c[c.at()], t, block.number());
-        c.next();
-      }
-      previous = now;
-      now = next;
-    }
-  }
-  a.wait_empty();
-  c.wait_empty();
-  if (lane == 0) {
-    memory.tiles[a.count % 2] = 0;
-    memory.look[c.at()] = -1;
-    hopper::barrier_arrive(a.full());
-    hopper::barrier_arrive(c.full());
+    if (t.exists) f(t);
   }
 }
-/// Warps that look at blocks of c before they are multiplied, where that is needed.
+/// The block that is visited after number `j`, with what is to be done with it; -1: none.
+template <class Body, class Tile>
+MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
+  j = body.after(t, j);
+  if (j < 0) return -1;
+  const bool partial = body.partial(t, j), cut = body.rows_of_block(t, j) < Body::Config::bn;
+  return j << chain_block::bits | (partial ? chain_block::partial : 0) | (cut ? chain_block::cut : 0);
+}
+/// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
+/// than the products of one.
+template <class Cfg, class Body, class Memory, class A, class B>
+MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, A a, B b) {
+  const auto blocks_of = [&](const auto& t, int now, auto between) {
+    while (now >= 0) {
+      const int next = block_after(body, t, now >> chain_block::bits);
+      b.wait_empty();
+      if (hopper::elect_one()) memory.block[b.at()] = now, memory.next[b.at()] = next;
+      __syncwarp();
+      chain_copies<Cfg> to_b{b.full()};
+      body.load_b(to_b, memory.b[b.at()], t, now >> chain_block::bits);
+      b.next();
+      between();
+      now = next;
+    }
+  };
+  each_tile(body, total, [&](const auto& t) {
+    const int now = block_after(body, t, body.blocks(t));
+    bool first = true;
+    const auto load_a = [&] {  // after the first b, whose memory is free earlier
+      if (!first) return;
+      first = false;
+      a.wait_empty();
+      if (hopper::elect_one()) memory.tile[a.count % 2] = t, memory.tiles[a.count % 2] = now >= 0 ? 2 : 1;
+      __syncwarp();
+      chain_copies<Cfg> to_a{a.full()};
+      if (now >= 0) {
+        body.load_a(to_a, memory.a, t);
+      } else if (hopper::elect_one()) {
+        hopper::barrier_arrive(a.full());
+      }
+      a.next();
+    };
+    blocks_of(t, now, load_a);
+    load_a();
+  });
+  a.wait_empty();
+  if (!hopper::elect_one()) return;
+  memory.tiles[a.count % 2] = 0;
+  hopper::barrier_arrive(a.full());
+}
+/// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
+template <class Cfg, class Body, class Memory, class C>
+MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, C c) {
+  each_tile(body, total, [&](const auto& t) {
+    for (int now = block_after(body, t, body.blocks(t)); now >= 0;) {
+      const chain_block block{now};
+      now = block_after(body, t, block.number());
+      c.wait_empty();
+      if (hopper::elect_one()) {
+        memory.look[c.at()] = block.hides() ? block.word : 0;
+        memory.rows[c.at()] = body.rows_of_block(t, block.number());
+        memory.unbounded[c.at()] = 0;
+      }
+      __syncwarp();
+      chain_copies<Cfg> to_c{c.full()};
+      body.load_c(to_c, memory.c[c.at()], t, block.number());
+      c.next();
+    }
+  });
+  c.wait_empty();
+  if (!hopper::elect_one()) return;
+  memory.look[c.at()] = -1;
+  hopper::barrier_arrive(c.full());
+}
+/// Warps that look at blocks of c before they are multiplied, where that is needed: weights of 0 may be meant there.
 template <class Cfg, class Memory, class C>
 MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
   constexpr int kWarps = warpgroup_chain_traits<Cfg>::inspectors;
+  static_assert(kWarps <= sizeof(int), "a byte for each warp");
   while (true) {
     c.wait_full();
-    const chain_block block{load_word(memory.look[c.at()])};
+    const chain_block block{told_word(memory.look[c.at()], lane)};
     if (block.word < 0) return;
     if (block.hides()) {
-      if (clean_rows(memory.c[c.at()], load_word(memory.rows[c.at()]), block.is(chain_block::partial),
-                     number * 32 + lane, kWarps * 32))
-        memory.unbounded[c.at()] = 1;
+      const bool found = clean_rows(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
+                                    block.is(chain_block::partial), number * 32 + lane, kWarps * 32);
+      if (__any_sync(~0u, found) && lane == 0) reinterpret_cast<unsigned char*>(&memory.unbounded[c.at()])[number] = 1;
       hopper::fence_for_copies();  // the matrix unit and the copy engine come after these stores
       __syncwarp();
     }
@@ -345,9 +377,10 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   using T = typename Body::element;
   using Traits = warpgroup_chain_traits<Cfg>;
   using Memory = warpgroup_chain_memory<Cfg, T, tile_of_chain<Body>>;
-  auto& memory = *reinterpret_cast<Memory*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
-  const int thread = static_cast<int>(threadIdx.x), warpgroup = __shfl_sync(~0u, thread / 128, 0),
-            warp = __shfl_sync(~0u, thread / 32, 0), lane = thread % 32;
+  // By an offset, so that the compiler still knows that it is shared memory.
+  auto& memory = *reinterpret_cast<Memory*>(ctx.scratch + (-shared_address(ctx.scratch) & 1023));
+  const int thread = static_cast<int>(threadIdx.x), warpgroup = same_for_all(thread / 128), lane = thread % 32;
+  const auto warp_of_group = [&] { return same_for_all(unforeseen(thread) % 128 / 32); };
   const uint32_t base = shared_address(&memory);
   chain_cursor<1, static_cast<int>(offsetof(Memory, a_at))> a(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, b_at))> b(base);
@@ -362,49 +395,77 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   __syncthreads();
 
   if (warpgroup == 0) {
-    hopper::give_registers<Traits::producer_registers>();
+    hopper::give_registers<Traits::template producer_registers<Body>>();
+    const int warp = warp_of_group();
     if (warp == 0) {
-      copy_chain<Cfg>(body, memory, total, lane, a, b, c);
+      copy_first_operands<Cfg>(body, memory, total, a, b);
+    } else if (warp == 1) {
+      copy_second_operand<Cfg>(body, memory, total, c);
     } else {
-      inspect_chain<Cfg>(memory, warp - 1, lane, c);
+      inspect_chain<Cfg>(memory, warp - 2, lane, c);
     }
     return;
   }
-  hopper::take_registers<Traits::consumer_registers>();
+  hopper::take_registers<Traits::template consumer_registers<Body>>();
   const int number = warpgroup - 1;
   constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
-  chain_consumer<Cfg, T> cx{number * 64 + warp % 4 * 16, thread % 128, memory.result};
-  const auto own_number = [&] { return unforeseen(cx.first_row) / 64; };  // rather than in a register all the time
-  // Where the operands of products lie: found before the turn, in registers that all lanes share.
-  const uint32_t own_a =
-      static_cast<uint32_t>(same_for_all(static_cast<int>(shared_address(memory.a.data) + number * 64 * 128)));
-  const auto place_b = [&] { return static_cast<uint32_t>(same_for_all(shared_address(memory.b[b.at()].data))); };
-  const auto place_c = [&] { return static_cast<uint32_t>(same_for_all(shared_address(memory.c[c.at()].data))); };
-  const auto in_turn = [&](auto issue) {
-    hopper::named_barrier_sync(kTurn + own_number(), 256);
+  chain_consumer<Cfg, T> cx{number * 64 + warp_of_group() * 16, lane, memory.result};
+  // c is one block behind b: a count of its own would take a register.
+  const auto behind = [&] {
+    auto cursor = c;
+    cursor.count = b.count - 1;
+    return cursor;
+  };
+  // The operands of products. Those of the next ones are found early, so that little stands between the weights and the
+  // turn; there they go to registers that all lanes share.
+  const uint32_t own_a = hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a)) + number * 64 * 128);
+  uint32_t at_b = 0, at_c = 0;
+  const auto find_places = [&](uint32_t number_of_b) {
+    const auto place = [&](size_t ring, size_t bytes, uint32_t count, uint32_t panel) {
+      const auto offset = static_cast<uint32_t>(ring + count % Cfg::stages * bytes);
+      return hopper::operand_word(base + offset, panel);
+    };
+    at_b = place(offsetof(Memory, b), sizeof(memory.b[0]), number_of_b, 16);
+    at_c = place(offsetof(Memory, c), sizeof(memory.c[0]), number_of_b - 1, Cfg::bn * 128);
+  };
+  const auto in_turn = [&](auto issue) {  // numbers of barriers are computed here, not kept in registers
+    hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
     issue();
-    hopper::named_barrier_arrive(kTurn + (own_number() + 1) % Traits::consumers, 256);
+    const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
+    hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
   };
   if (number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   row_acc<mma_rows, 16, Cfg::bn> s;
   row_acc<mma_rows, 16, Cfg::dc> o;
   row_operand<mma_rows, 16, Cfg::bn> weights;
   const auto scale = [](float x, float r) { return x * r; };
-  // Told by the copying warp, the same for all lanes (and the compiler knows).
-  const auto told = [&](const int& word) { return same_for_all(load_word(word)); };
-  // The block before is multiplied with its c, this one with b and weighed meanwhile. Blocks that hide something wait for
+  const auto told = [&](const int& word) { return told_word(word, lane); };
+  // `next`: the block after the one that is multiplied with its b, known before it is needed.
+  chain_block next{0};
+  // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
+  // register of `next`.
+  constexpr bool kLate = Body::wants_registers;
+  const auto first_done = [&] {
+    if constexpr (kLate) b.count = unforeseen(static_cast<int>(b.count));  // or the place would be kept meanwhile
+    next.word = told(memory.next[b.at()]);
+    b.release_stage(lane);
+    a.release_if(next.word < 0, lane);
+    if constexpr (!kLate) find_places(b.count + 1);
+  };
+  // The block before is multiplied with its c, `block` with b and weighed meanwhile. Blocks that hide something wait for
   // both products, since masks want the registers; and in one path with a branch inside, the wait for the second product
   // would move before the weighing of all blocks.
   const auto overlapped = [&](chain_block block, auto& state, const auto& t, auto hides) {
     const auto finish_second = [&] {
       hopper::products_wait<0>();
       pin(o);
-      c.release(lane);
+      behind().release_stage(lane);
     };
-    const uint32_t at_b = place_b(), at_c = place_c();
+    if constexpr (kLate) find_places(b.count);
+    const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
     in_turn([&] {
-      issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, at_b);
-      issue_second(cx, o, weights, at_c);
+      issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, from_b);
+      issue_second(cx, o, weights, from_c);
     });
     constexpr bool kMeanwhile = __is_same(decltype(hides), known<false>);
     if constexpr (!kMeanwhile) {
@@ -413,8 +474,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
       hopper::products_wait<1>();
     }
     pin(s);
-    b.release(lane);
-    a.release_if(block.is(chain_block::last), lane);
+    if constexpr (!kLate) first_done();
     const auto rescale = [&] {
       if constexpr (!kMeanwhile) {
         return body.weigh(cx, state, s, t, block.number(), hides);
@@ -425,6 +485,8 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     }();
     scale_rows(cx, o, rescale, scale);
     as_operand<T>(weights, s);
+    if constexpr (kLate) first_done();
+    b.next();
   };
   while (true) {
     a.wait_full();
@@ -434,51 +496,78 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     clear(cx, o);
     auto state = body.begin(cx);
     bool more = state_of_tile > 1;
-    if (!more) a.release(lane);
-    while (more) {  // once, but for blocks that are multiplied one by one
+    if (more) {
       b.wait_full();
-      chain_block block{told(memory.block[b.at()])};
-      const uint32_t at_b = place_b();
-      in_turn([&] { issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, at_b); });
+      next.word = told(memory.block[b.at()]);
+    } else {
+      a.release(lane);
+    }
+    while (more) {  // once, but for blocks that are multiplied one by one
+      chain_block block = next;
+      b.wait_full();
+      find_places(b.count);
+      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
+      in_turn([&] { issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, from_b); });
       hopper::products_wait<0>();
       pin(s);
-      b.release(lane);
-      a.release_if(block.is(chain_block::last), lane);
+      if constexpr (!kLate) first_done();
       scale_rows(cx, o, body.weigh(cx, state, s, t, block.number(), block.hides()), scale);
       as_operand<T>(weights, s);
-      bool one_by_one;
-      while (true) {
-        one_by_one = false;
+      if constexpr (kLate) first_done();
+      b.next();
+      bool one_by_one = false;
+      const auto inspected = [&] {
+        hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
+        one_by_one = told(memory.unbounded[behind().at()]) != 0;
+        return !one_by_one;
+      };
+      const auto ready = [&] {  // c of this block and b of the next one are there
         if (block.hides()) {
-          hopper::barrier_wait(shared_address(&memory.inspected[c.at()]), c.parity());
-          one_by_one = told(memory.unbounded[c.at()]) != 0;
-        } else {
-          c.wait_full();
+          if (!inspected()) return false;
+          b.wait_full();
+        } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
+          b.wait_full();
+          behind().wait_full();
         }
-        more = !block.is(chain_block::last);
-        if (one_by_one || !more) break;
-        b.wait_full();
-        block.word = told(memory.block[b.at()]);
+        return true;
+      };
+      while (true) {
+        if constexpr (!Body::wants_registers) {
+          while (next.is_plain() && ready()) {
+            block = next;
+            overlapped(block, state, t, known<false>{});
+          }
+          if (one_by_one) break;
+        }
+        if (next.word < 0 || !ready()) break;
+        block = next;
         if constexpr (Body::wants_registers) {
           overlapped(block, state, t, block.hides());
-        } else if (block.hides()) {
-          overlapped(block, state, t, known<true>{});
         } else {
-          overlapped(block, state, t, known<false>{});
+          overlapped(block, state, t, known<true>{});
+        }
+      }
+      more = next.word >= 0;
+      if (!more) {
+        if (block.hides()) {
+          inspected();
+        } else {
+          behind().wait_full();
         }
       }
       if (one_by_one) {
         constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
         static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
         if (lane == 0) hopper::wait_stores_read<0>();
-        product_of_seen<kCols>(cx, o, weights, memory.c[c.at()], reinterpret_cast<T*>(cx.slots()));
+        product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
       } else {
-        const uint32_t at_c = place_c();
-        in_turn([&] { issue_second(cx, o, weights, at_c); });
+        if constexpr (kLate) find_places(b.count);
+        const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
+        in_turn([&] { issue_second(cx, o, weights, from_c); });
         hopper::products_wait<0>();
         pin(o);
       }
-      c.release(lane);
+      behind().release_stage(lane);
     }
     body.finish(cx, state, o, t);
   }

@@ -94,6 +94,16 @@ MT_FN void scale_rows(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, 
   each_element(acc, [&](float& x, int i, int, int e, int l) { x = f(x, values.v[slot_of<Layout>(i, e)][l]); });
 }
 
+/// acc = 2^(scale acc - value of the row), weights to be: what is below 2^-126 becomes 0. A quarter of the columns may be
+/// computed otherwise (weight_exp2_beside), by the number of the column alone, so that bits do not depend on the path.
+template <class Cx, class Layout, int R, int C>
+MT_FN void exp2_rows(Cx&, row_acc<Layout, R, C>& acc, float scale, const row_values<Layout, R>& values) {
+  each_element(acc, [&](float& x, int i, int j, int e, int l) {
+    const float power = x * scale - values.v[slot_of<Layout>(i, e)][l];
+    x = j % 4 == 3 ? weight_exp2_beside(power) : weight_exp2(power);
+  });
+}
+
 template <class Cx, class Layout, int R>
 MT_FN void fill_rows(Cx&, row_values<Layout, R>& values, float x) {
   MT_UNROLL
@@ -142,17 +152,18 @@ MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
 /// The largest of each row, and of `values`.
 template <class Cx, class Layout, int R, int C>
 MT_FN row_values<Layout, R> row_max(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values) {
-  // Two running values per row: half the length of the chain of dependent operations.
-  row_values<Layout, R> a = values, b = values;
-  each_element(acc, [&](float& x, int i, int, int e, int l) {
-    float& best = (e % 2 == 0 ? a : b).v[slot_of<Layout>(i, e)][l];
-    best = max_of(best, x);
+  // Four running values per row: a quarter of the length of the chain of dependent operations.
+  row_values<Layout, R> best[4] = {values, values, values, values};
+  each_element(acc, [&](float& x, int i, int j, int e, int l) {
+    float& most = best[j % 2 * 2 + e % 2].v[slot_of<Layout>(i, e)][l];
+    most = max_of(most, x);
   });
-  a = map_rows([](float x, float y) { return max_of(x, y); }, a, b);
+  const auto larger = [](float x, float y) { return max_of(x, y); };
+  auto a = map_rows(larger, map_rows(larger, best[0], best[1]), map_rows(larger, best[2], best[3]));
   MT_UNROLL
-  for (auto& slot : a.v) {
+  for (int bit = Layout::first_bit; bit <= Layout::last_bit; bit *= 2) {
     MT_UNROLL
-    for (int bit = Layout::first_bit; bit <= Layout::last_bit; bit *= 2) {
+    for (auto& slot : a.v) {
       float other[kLanes];
       shuffle_xor(other, slot, bit);
       for (int l = 0; l < kLanes; ++l) slot[l] = max_of(slot[l], other[l]);
@@ -321,6 +332,7 @@ MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand
       }
     }
   }
+  wave_sync();  // all have read c and the room, which may be handed on now
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
