@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
   Bench bench(device_info(parse_device("cuda")));
   std::printf("%s, path %s, %s\n", bench.info.name.c_str(), bench.info.path.c_str(), bench.info.driver.c_str());
 
-  constexpr size_t kPool = size_t{3} << 30;
+  constexpr size_t kPool = size_t{6} << 30;
   char* pool = nullptr;
   check(cudaMalloc(&pool, kPool), "pool");
   const auto buffers_at = [&](const Shape& s, size_t& place) {
@@ -369,6 +369,7 @@ int main(int argc, char** argv) {
       place = end;
       buffers.push_back(buffers_at(s, end));
     } while (end + (end - place) <= kPool && buffers.size() < 48);
+    if (end > kPool) std::abort();
     fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
     bench.set_tables(s);
     std::vector<Candidate> all = bench.candidates(s, buffers[0]);
