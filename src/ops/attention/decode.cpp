@@ -47,6 +47,8 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (p.kernel == nullptr) return "not built for this target";
   if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * splits_of(a) > INT32_MAX / 2)
     return "more than 2^30 splits";
+  if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * (kv_bound(a) / p.shape.bn + 1) > INT32_MAX)
+    return "more than 2^31 blocks";
   return nullptr;
 }
 

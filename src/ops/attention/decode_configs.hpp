@@ -18,13 +18,13 @@ struct config_at : chain_config<schedule::ring, 32, 64, D == prefill::up_to_64 ?
                                 D == prefill::up_to_64 ? 64 : 128, 1, 16> {};
 template <>
 struct config_at<kRing, prefill::up_to_256> : chain_config<schedule::ring, 32, 64, 256, 256, 1, 16> {};
-/// 192 KB of keys and values on their way to four waves.
+/// 192 KB of keys and values on their way. Eight waves, 16 keys of a block each; four where sums take the registers.
 template <>
-struct config_at<kStream, prefill::up_to_64> : chain_config<schedule::stream, 16, 64, 64, 64, 12, 16, 4> {};
+struct config_at<kStream, prefill::up_to_64> : chain_config<schedule::stream, 16, 128, 64, 64, 6, 16, 8> {};
 template <>
-struct config_at<kStream, prefill::up_to_128> : chain_config<schedule::stream, 16, 32, 128, 128, 12, 16, 4> {};
+struct config_at<kStream, prefill::up_to_128> : chain_config<schedule::stream, 16, 128, 128, 128, 3, 16, 8> {};
 template <>
-struct config_at<kStream, prefill::up_to_256> : chain_config<schedule::stream, 16, 16, 256, 256, 8, 16, 4> {};
+struct config_at<kStream, prefill::up_to_256> : chain_config<schedule::stream, 16, 64, 256, 256, 3, 16, 4> {};
 
 struct TileShape {
   int bm, bn;

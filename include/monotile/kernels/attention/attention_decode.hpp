@@ -104,6 +104,7 @@ template <class Cfg, class T, class L, class Score>
 struct MergeDecode {
   using Params = DecodeParams<Score>;
   static constexpr int max_threads = 128;
+  static constexpr bool after_scratch = true;
   static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
   template <class Ctx>

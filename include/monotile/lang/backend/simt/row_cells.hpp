@@ -286,11 +286,10 @@ MT_FN bool share_is_unbounded(const smem_tile<T, R, C, A>& tile, int lane, int l
   return found != 0;
 }
 /// acc += weights c, one by one, from `room`: memory of this wave alone for Cols weights of Layout::rows rows.
-template <int Cols, class T, class Cx, class Layout, int R, int N, int D, along A>
-MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand<Layout, R, N>& weights,
-                           const smem_tile<T, N, D, A>& c, T* room) {
+template <int Cols, class T, class Cx, class Layout, int R, int N, int D, class Tile>
+MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand<Layout, R, N>& weights, const Tile& c,
+                           T* room) {
   using Acc = row_acc<Layout, R, D>;
-  using Tile = smem_tile<T, N, D, A>;
   MT_UNROLL
   for (int i = 0; i < Acc::tall; ++i) {
     MT_UNROLL
