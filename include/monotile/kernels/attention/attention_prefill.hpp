@@ -70,16 +70,18 @@ struct AttentionPrefill {
     t.sequence = sequence;
     t.group = group;
     t.kv_head = group / p.groups_per_kv_head;
+    const bool dense = p.block_table == nullptr;
+    // All at once: a trip to memory each, and what is wrong with one is written before the next could be read.
+    const int64_t begins = p.q_start[sequence], ends = p.q_start[sequence + 1], length = p.kv_length[sequence],
+                  key_row = dense ? p.kv_start[sequence] : 0;
     const int tokens = p.q.extent_y;
-    const auto start = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence], 0, tokens));
-    const int queries = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence + 1], start, tokens)) - start;
+    const auto start = static_cast<int>(clamped(p, sequence, begins, 0, tokens));
+    const int queries = static_cast<int>(clamped(p, sequence, ends, start, tokens)) - start;
     t.exists = first < queries;
     if (!t.exists) return t;
-    if (p.block_table == nullptr)
-      t.first_key_row = static_cast<int>(clamped(p, t.sequence, p.kv_start[t.sequence], 0, p.k.extent_x));
-    const int room = p.block_table == nullptr ? p.k.extent_x - t.first_key_row : p.max_kv_length;
-    t.length = static_cast<int>(
-        clamped(p, t.sequence, p.kv_length[t.sequence], 0, room < p.max_kv_length ? room : p.max_kv_length));
+    if (dense) t.first_key_row = static_cast<int>(clamped(p, sequence, key_row, 0, p.k.extent_x));
+    const int room = dense ? p.k.extent_x - t.first_key_row : p.max_kv_length;
+    t.length = static_cast<int>(clamped(p, sequence, length, 0, room < p.max_kv_length ? room : p.max_kv_length));
     t.tokens = queries - first < p.q.box_y ? queries - first : p.q.box_y;
     t.first_token = start + first;
     t.first_query = first + t.length - queries;

@@ -20,6 +20,13 @@ MT_DEVICE void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
 MT_DEVICE void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+MT_DEVICE void barrier_arrive(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// When all that this lane has begun to copy by cp.async is there.
+MT_DEVICE void barrier_arrive_after_copies(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
 /// Without `.release.cluster`: only the copy engine touches what this hands over, and the fence costs a third of the
 /// speed (H200, 2026-11-29).
 MT_DEVICE void barrier_arrive_remote(uint32_t barrier, uint32_t program) {

@@ -49,9 +49,9 @@ struct stream_ring {
   MT_DEVICE explicit stream_ring(const chain_barriers<Stages>& at) : barriers(shared_address(&at)) {}
   MT_DEVICE uint32_t full(uint32_t n) const { return barriers + 8 * (n % Stages); }
   MT_DEVICE uint32_t empty(uint32_t n) const { return full(n) + 8 * Stages; }
-  MT_DEVICE void init(int readers) const {
+  MT_DEVICE void init(int fillers, int readers) const {
     for (uint32_t s = 0; s < Stages; ++s) {
-      hopper::barrier_init(full(s), 1);
+      hopper::barrier_init(full(s), fillers);
       hopper::barrier_init(empty(s), readers);
     }
   }
@@ -73,7 +73,20 @@ struct stream_copies {
   int lane, block;
   int first_box;  ///< number of lane 0's, counted from the first block; < 0: nothing was looked up
   box_at at;
+  const unsigned char* row;  ///< the first one of the box, where lanes copy
   static constexpr int kNowhere = -1 << 20;
+  /// Boxes of fewer rows are copied by the lanes: the copy engine takes about as long for one row as for sixteen.
+  static constexpr int kLeastRows = 16;
+  static constexpr int arrivals = 33;  ///< at `full`: one when all orders are given, and where lanes copy theirs
+  /// The lane that has the first of `count` boxes, which are looked up if they were not: look_up(first).
+  template <class LookUp>
+  MT_DEVICE int owner(int first, int count, LookUp look_up) {
+    const int own = first - first_box;
+    if (own >= 0 && own + count <= 32) return own;
+    look_up();
+    first_box = first;
+    return 0;
+  }
   template <class Ring>
   MT_DEVICE void fill(const Ring& ring, uint32_t n) {
     full = ring.full(n);
@@ -81,6 +94,36 @@ struct stream_copies {
     parity = ring.parity(n) ^ 1;
   }
 };
+/// By the lanes, each with the same 16 bytes of some rows.
+template <class Cfg, class T, int R, int C, along A, class Place>
+MT_DEVICE void copy_by_lanes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
+  using Tile = smem_tile<T, R, C, A>;
+  constexpr int kChunks = C / 8, kRows = 32 / kChunks;
+  static_assert(kChunks <= 32);
+  const int shift = __ffs(from.box_x) - 1, boxes = R >> shift, count = boxes < 32 ? boxes : 32;
+  const int chunk = cx.lane % kChunks, missing = from.cols - chunk * 8;
+  const int bytes = (missing < 0 ? 0 : missing < 8 ? missing : 8) * static_cast<int>(sizeof(T));
+  const int64_t stride = from.stride_x * static_cast<int64_t>(sizeof(T));
+  MT_NO_UNROLL
+  for (int first = 0; first < boxes; first += 32) {
+    const int own = cx.owner(cx.block * boxes + first, count, [&] {
+      cx.at = place(first + cx.lane);
+      cx.row = static_cast<const unsigned char*>(from.data);
+      if (cx.at.rows > 0) cx.row += from.offset(cx.at.x, cx.at.y, cx.at.z) * static_cast<int64_t>(sizeof(T));
+    });
+    if (first == 0) hopper::barrier_wait(cx.empty, cx.parity);
+#pragma unroll 4
+    for (int i = 0; i < count << shift; i += kRows) {
+      const int r = i + cx.lane / kChunks, box = r >> shift, within = r - (box << shift);
+      const auto row = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(cx.row), own + box);
+      const int rows = __shfl_sync(~0u, cx.at.rows, own + box);
+      const auto* const data = reinterpret_cast<const unsigned char*>(row) + within * stride + chunk * 16;
+      copy_queue{}.add(to.data + Tile::offset((first << shift) + r, chunk), data, within < rows ? bytes : 0, 0, 0, 0);
+    }
+  }
+  hopper::barrier_arrive_after_copies(cx.full);
+  if (hopper::elect_one()) hopper::barrier_arrive(cx.full);
+}
 /// Boxes that do not exist lie outside the view, where the copy engine reads zeros. All bytes of a box count, whether
 /// they exist or not.
 template <class Cfg, class T, int R, int C, along A, class Place>
@@ -101,23 +144,21 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
       hopper::barrier_arrive_expect(cx.full, rows * C * static_cast<int>(sizeof(T)));
       copy(0, at.x, at.y, at.z);
     }
+  } else if (rows < stream_copies<Cfg>::kLeastRows) {
+    copy_by_lanes(cx, to, from, place);
   } else {
     constexpr int kAtOnce = 4;
     const int boxes = R >> (__ffs(rows) - 1);  // a divisor of R, which is a power of two
-    bool free = false;
+    const int count = boxes < 32 ? boxes : 32;
     MT_NO_UNROLL
     for (int first = 0; first < boxes; first += 32) {
-      const int count = boxes < 32 ? boxes : 32;
-      int own = cx.block * boxes + first - cx.first_box;  // the lane that has the first of them
-      if (own < 0 || own + count > 32) {
-        cx.at = place(first + cx.lane);  // of blocks that follow, too
-        cx.first_box = cx.block * boxes + first;
-        own = 0;
-      }
-      if (!free) {
+      const int own = cx.owner(cx.block * boxes + first, count, [&] { cx.at = place(first + cx.lane); });
+      if (first == 0) {
         hopper::barrier_wait(cx.empty, cx.parity);
-        if (hopper::elect_one()) hopper::barrier_arrive_expect(cx.full, Tile::bytes);
-        free = true;
+        if (hopper::elect_one()) {
+          hopper::barrier_arrive(cx.full, stream_copies<Cfg>::arrivals - 1);
+          hopper::barrier_arrive_expect(cx.full, Tile::bytes);
+        }
       }
       MT_NO_UNROLL
       for (int i = 0; i < count; i += kAtOnce) {
@@ -208,7 +249,7 @@ MT_DEVICE void stream_copy(const Body& body, Memory& memory, bool leads, int lan
   const stream_ring<Traits::tiles> tiles(memory.tile_at);
   const stream_ring<Cfg::stages> ring(leads ? memory.b_at : memory.c_at);
   uint32_t tile = 0, n = 0;
-  stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}};
+  stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}, nullptr};
   each_tile_of_program(body, lane, [&](const auto& t) {
     const int first = body.first_block(t), end = body.blocks(t);
     to.first_box = stream_copies<Cfg>::kNowhere;
@@ -468,9 +509,9 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
   const stream_ring<Cfg::stages> b(memory.b_at), c(memory.c_at);
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), lane = static_cast<int>(threadIdx.x) % 32;
   if (threadIdx.x == 0) {
-    tiles.init(Traits::waves);
-    b.init(Traits::waves);
-    c.init(Traits::waves);
+    tiles.init(1, Traits::waves);
+    b.init(stream_copies<Cfg>::arrivals, Traits::waves);
+    c.init(stream_copies<Cfg>::arrivals, Traits::waves);
     hopper::fence_barrier_init();
     // What the copy engine is told about rows takes a trip to memory, too.
     body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
