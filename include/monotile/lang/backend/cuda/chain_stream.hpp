@@ -38,7 +38,7 @@ struct alignas(1024) stream_chain_memory {
   chain_barriers<Cfg::stages> b_at, c_at;
   // Written by the warp that copies a and b before it hands them over.
   Tile tile[Traits::tiles];
-  int blocks[Traits::tiles];  ///< of the tile; -1: there are no more tiles
+  int blocks[Traits::tiles];   ///< of the tile; -1: there are no more tiles
   int block[2 * Cfg::stages];  ///< its number, known before its place in the ring is free
 };
 
@@ -135,8 +135,8 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
   const auto copy = [&](int box, int x, int y, int z) {
     MT_UNROLL
     for (int panel = 0; panel < Tile::panels; ++panel)
-      hopper::copy_box(data + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full,
-                       panel * Tile::panel_cols, x, y, z);
+      hopper::copy_box(data + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full, panel * Tile::panel_cols,
+                       x, y, z);
   };
   if constexpr (A == along::m) {
     const box_at at = place(0);
@@ -318,10 +318,13 @@ MT_DEVICE bool clean_part(const rows_from<Tile>& part, int rows, bool look, int 
 template <class Cfg, class T>
 struct stream_wave : chain_context<Cfg, T> {
   stream_exchange<Cfg>& exchange;
-  int wave, number;  ///< and the lane within it
+  int wave, number;              ///< and the lane within it
   uint32_t along_rows, along_k;  ///< where in a tile this lane's rows start for products
   MT_DEVICE stream_wave(Context& ctx, stream_exchange<Cfg>& e)
-      : chain_context<Cfg, T>{ctx, {}, 0}, exchange(e), wave(ctx.thread(0) / 32), number(ctx.thread(0) % 32),
+      : chain_context<Cfg, T>{ctx, {}, 0},
+        exchange(e),
+        wave(ctx.thread(0) / 32),
+        number(ctx.thread(0) % 32),
         along_rows(swizzle<128>::offset(number % 16, number / 16)),
         along_k(swizzle<128>::offset(number % 8 + number / 16 * 8, number / 8 % 2)) {}
   /// Waits for all waves.
