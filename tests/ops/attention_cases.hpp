@@ -15,7 +15,8 @@ struct Case {
   DType dtype = DType::bf16, cache = DType::none;  ///< cache: none is the dtype of the queries
   int64_t heads = 2, kv_heads = 1, dim_qk = 64, dim_v = 64;
   std::vector<int64_t> queries{70}, lengths{70};
-  int64_t page_size = 0;  ///< 0: dense
+  int64_t page_size = 0;      ///< 0: dense
+  bool tokens_first = false;  ///< pages [token, kv head, dim] instead of [kv head, token, dim]
   int64_t window = 0;
   float softcap = 0.0f, scale = 0.0f;
   bool causal = true;
@@ -80,8 +81,9 @@ struct Problem {
   }
   void fill_pages(uint64_t seed, int64_t sequences, int64_t longest) {
     const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
-    keys = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_qk});
-    values = TestTensor(c.cache, {pages, c.kv_heads, c.page_size, c.dim_v});
+    const int64_t outer = c.tokens_first ? c.page_size : c.kv_heads, inner = c.tokens_first ? c.kv_heads : c.page_size;
+    keys = TestTensor(c.cache, {pages, outer, inner, c.dim_qk});
+    values = TestTensor(c.cache, {pages, outer, inner, c.dim_v});
     table = TestTensor(DType::i32, {sequences, columns});
     const TestTensor some = TestTensor::random(DType::f32, {4096}, seed + 4, {}, -1.5, 1.5);
     int64_t next = pages - 1, turn = 0;  // pages in falling order
@@ -93,7 +95,8 @@ struct Problem {
         if (first >= length) continue;
         for (int64_t h = 0; h < c.kv_heads; ++h) {
           for (int64_t i = 0; i < std::min(c.page_size, length - first); ++i) {
-            const int64_t row = (next * c.kv_heads + h) * c.page_size + i;
+            const int64_t row =
+                next * c.kv_heads * c.page_size + (c.tokens_first ? i * c.kv_heads + h : h * c.page_size + i);
             for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, some.get(turn++ * 7 % 4093));
             for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, some.get(turn++ * 5 % 4091));
           }
@@ -106,6 +109,12 @@ struct Problem {
     AttentionArgs a{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(values)};
     if (c.page_size > 0) {
       a.block_table = at(table);
+      if (c.tokens_first) {
+        for (TensorView* t : {&a.key_cache, &a.value_cache}) {
+          std::swap(t->extent[1], t->extent[2]);
+          std::swap(t->stride[1], t->stride[2]);
+        }
+      }
     } else {
       a.kv_start = at(kv_start);
     }
@@ -135,9 +144,9 @@ template <class Launch>
 void check_problem(Problem& p, double lse_error, Launch launch) {
   SCOPED_TRACE(testing::Message() << dtype_info(p.c.dtype).name << "/" << dtype_info(p.c.cache).name << " heads "
                                   << p.c.heads << "/" << p.c.kv_heads << " dims " << p.c.dim_qk << "/" << p.c.dim_v
-                                  << " page " << p.c.page_size << " window " << p.c.window << " causal " << p.c.causal
-                                  << " sequences " << p.c.queries.size() << " first " << p.c.queries[0] << "x"
-                                  << p.c.lengths[0]);
+                                  << " page " << p.c.page_size << (p.c.tokens_first ? " tokens first" : "")
+                                  << " window " << p.c.window << " causal " << p.c.causal << " sequences "
+                                  << p.c.queries.size() << " first " << p.c.queries[0] << "x" << p.c.lengths[0]);
   run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
   const TestTensor wanted = p.out, wanted_lse = p.lse;
   p.out.poison();

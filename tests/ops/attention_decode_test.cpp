@@ -71,15 +71,18 @@ TEST_P(Decode, HeadsThatShareKeys) {
   uint64_t seed = 100;
   for (const int64_t kv_heads : {1, 2, 3, 6}) check({.heads = 6, .kv_heads = kv_heads, .lengths = {75, 300}}, seed++);
   check({.heads = 17, .kv_heads = 1, .lengths = {280}}, seed++);
-  check({.heads = 48, .kv_heads = 1, .lengths = {70}, .page_size = 16}, seed++);  // more than a tile holds
+  check({.heads = 16, .kv_heads = 1, .lengths = {300}, .page_size = 16}, seed++);
+  // More than a tile holds.
+  check({.heads = 24, .kv_heads = 1, .lengths = {300, 0, 90}, .page_size = 8}, seed++);
+  check({.heads = 48, .kv_heads = 1, .lengths = {70}, .page_size = 16}, seed++);
 }
 
 // Random lengths, none among them; slots that hold no key are NaN.
 TEST_P(Decode, RaggedAndPaged) {
   uint64_t seed = 150;
   std::mt19937 random(7);
-  for (const int64_t page : {0, 1, 7, 16, 24, 64, 128}) {
-    Case c{.heads = 4, .kv_heads = 2, .page_size = page};
+  for (const int64_t page : {0, 1, 2, 3, 4, 7, 8, 16, 24, 32, 64, 128}) {
+    Case c{.heads = 4, .kv_heads = 2, .page_size = page, .tokens_first = page % 3 == 1};
     c.lengths = {0, 1};
     for (int i = 0; i < 3; ++i) c.lengths.push_back(static_cast<int64_t>(random() % 600));
     check(c, seed++);
@@ -155,6 +158,42 @@ TEST_P(Decode, Tables) {
   run_decode(args, stream);
   status.fetch(stream);
   EXPECT_EQ(status.get(0), 1);
+}
+
+// More sequences than a wave has lanes: programs find their share of the splits among all of them.
+TEST_P(Decode, ManySequences) {
+  std::mt19937 random(11);
+  Case c{.heads = 2, .kv_heads = 2, .page_size = 16};
+  c.lengths.assign(150, 0);
+  for (size_t i = 0; i < c.lengths.size(); ++i)
+    c.lengths[i] = i % 50 == 49 ? 1000 : i % 3 == 0 ? 0 : static_cast<int64_t>(random() % 30);
+  check(c, 360);
+  check(c, 361, 49);
+  c.lengths.assign(70, 0);
+  check(c, 362);
+  c.lengths[69] = 5;
+  check(c, 363);
+}
+
+// Values that are not seen may be NaN, in blocks that are seen in part, too; so may keys.
+TEST_P(Decode, NanThatNobodySees) {
+  for (const int64_t page : {0, 16}) {
+    Problem p(one_query({.lengths = {600}, .page_size = page, .window = 150}), 435);
+    run_reference<AttentionArgs>(ops::attention_reference_run, [&](const At& at) { return p.args(at); });
+    const TestTensor wanted = p.out;
+    for (const int64_t key : {449, 448, 440, 1}) {
+      const int64_t row = page == 0 ? key : static_cast<int64_t>(p.table.get(key / page)) * page + key % page;
+      for (int64_t d = 0; d < 64; ++d) {
+        p.keys.set(row * 64 + d, NAN);
+        p.values.set(row * 64 + d, d % 2 == 0 ? NAN : INFINITY);
+      }
+    }
+    p.out.poison();
+    Stream stream(device());
+    run_decode(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    EXPECT_LE(relative_norm(p.out, wanted), bound(DType::bf16)) << page;
+  }
 }
 
 // NaN in a query or in a value that is seen shows in the rows that see it, and in no other.

@@ -12,27 +12,43 @@ namespace {
 
 using namespace attention_params;  // NOLINT
 
-/// Neighbouring heads of one kv head: all of them, or the largest even part that a tile can hold.
-int64_t heads_per_tile(const AttentionArgs& a) {
-  const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
-  for (int64_t heads = std::min<int64_t>(group, decode::kRows); heads > 1; --heads) {
-    if (group % heads == 0) return heads;
+struct Policy {
+  const void *kernel, *merge;
+  decode::TileShape shape;
+  int64_t heads_per_tile;  ///< neighbouring heads of one kv head: all, or the largest even part that a tile can hold
+};
+
+Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
+  const Target target = target_of(device);
+  const uint32_t dims = prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2)));
+  const auto variant = [&](uint32_t path) { return decode::variant(a.q.dtype, path, dims, scores_of(a)); };
+  Policy p{};
+  p.merge = reinterpret_cast<const void*>(find_kernel("attention.decode_merge", target, variant(decode::kRing)));
+  const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
+  for (const uint32_t path : {decode::kStream, decode::kRing}) {
+    if (path == decode::kStream && !engine) continue;
+    p.shape = decode::shape_of(path, dims);
+    p.kernel = reinterpret_cast<const void*>(find_kernel("attention.decode", target, variant(path)));
+    if (p.kernel != nullptr) break;
   }
-  return 1;
-}
-uint32_t variant_of(const AttentionArgs& a) {
-  return decode::variant(a.q.dtype, prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))), scores_of(a));
+  const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
+  p.heads_per_tile = std::clamp<int64_t>(group, 1, p.shape.bm);
+  while (group % p.heads_per_tile != 0) --p.heads_per_tile;
+  return p;
 }
 /// Of the longest sequence that is allowed; shorter ones use only their own.
 int64_t splits_of(const AttentionArgs& a) { return kernels::most_splits(static_cast<int>(kv_bound(a))); }
-int64_t units_of(const AttentionArgs& a) { return a.kv_length.dim(0) * (a.q.dim(1) / heads_per_tile(a)); }
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (a.max_query > 1) return "one query per sequence only";
   if (const char* why = operands_refused(a)) return why;
   if (const char* why = sizes_refused(a)) return why;
-  if (find_kernel("attention.decode", target_of(device), variant_of(a)) == nullptr) return "not built for this target";
-  if (units_of(a) * splits_of(a) > INT32_MAX / 2) return "more than 2^30 splits";
+  const Policy p = pick(a, device);
+  if (p.kernel == nullptr) return "not built for this target";
+  if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * splits_of(a) > INT32_MAX / 2)
+    return "more than 2^30 splits";
+  if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * (kv_bound(a) / p.shape.bn + 1) > INT32_MAX)
+    return "more than 2^31 blocks";
   return nullptr;
 }
 
@@ -41,21 +57,21 @@ double cost(const AttentionArgs&, const DeviceInfo&) { return 2.0; }
 
 int64_t sums_of(const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1) * splits_of(a) * a.out.dim(2); }
 
-/// config: the kernel that joins the splits. Workspace: sums, then maxima and totals, of every split.
+/// config: the kernel that joins the splits, heads and keys of a tile. Workspace: sums, then maxima and totals, of every split.
 void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
-  const Target target = target_of(device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel("attention.decode", target, variant_of(a)));
-  plan.config = {reinterpret_cast<int64_t>(find_kernel("attention.decode_merge", target, variant_of(a)))};
+  const Policy p = pick(a, device);
+  plan.kernel = p.kernel;
+  plan.config = {reinterpret_cast<int64_t>(p.merge), p.heads_per_tile, p.shape.bn};
   plan.workspace_bytes = static_cast<size_t>(sums_of(a) + 2 * a.q.dim(0) * a.q.dim(1) * splits_of(a)) * sizeof(float);
 }
 
 template <class Score>
 void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   using Params = kernels::DecodeParams<Score>;
-  const int64_t heads = heads_per_tile(a), splits = splits_of(a);
+  const int64_t heads = plan.config[1], splits = splits_of(a);
   Params p{};
-  fill_tiles(p, a, heads, 1, decode::kBlock);
-  const auto units = static_cast<int32_t>(units_of(a));
+  fill_tiles(p, a, heads, 1, plan.config[2]);
+  const auto units = static_cast<int32_t>(a.kv_length.dim(0) * (a.q.dim(1) / heads));
   p.tiles = 1;
   p.section = units;
   p.splits = static_cast<int32_t>(splits);

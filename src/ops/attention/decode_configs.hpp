@@ -5,17 +5,41 @@
 
 namespace monotile::ops::decode {
 
+using lang::chain_config;
+using lang::schedule;
+
+/// ring: every GPU, any alignment. stream: sm_90a, what suits the copy engine.
+enum Path : uint32_t { kRing, kStream, kPaths };
+
 /// 32 rows are what MFMA takes at once; with mma.sync two waves of 16 copy, and the second one's products are idle work
 /// that nobody waits for. 41 KB of shared memory with 128 columns: five programs to a multiprocessor of sm_90.
-template <uint32_t D>
-struct config_at : lang::chain_config<lang::schedule::ring, 32, 64, D == prefill::up_to_64 ? 64 : 128,
-                                      D == prefill::up_to_64 ? 64 : 128, 1, 16> {};
+template <uint32_t P, uint32_t D>
+struct config_at : chain_config<schedule::ring, 32, 64, D == prefill::up_to_64 ? 64 : 128,
+                                D == prefill::up_to_64 ? 64 : 128, 1, 16> {};
 template <>
-struct config_at<prefill::up_to_256> : lang::chain_config<lang::schedule::ring, 32, 64, 256, 256, 1, 16> {};
-inline constexpr int kRows = config_at<prefill::up_to_64>::bm, kBlock = config_at<prefill::up_to_64>::bn;
+struct config_at<kRing, prefill::up_to_256> : chain_config<schedule::ring, 32, 64, 256, 256, 1, 16> {};
+/// 192 KB of keys and values on their way. Eight waves, 16 keys of a block each; four where sums take the registers.
+template <>
+struct config_at<kStream, prefill::up_to_64> : chain_config<schedule::stream, 16, 128, 64, 64, 6, 16, 8> {};
+template <>
+struct config_at<kStream, prefill::up_to_128> : chain_config<schedule::stream, 16, 128, 128, 128, 3, 16, 8> {};
+template <>
+struct config_at<kStream, prefill::up_to_256> : chain_config<schedule::stream, 16, 64, 256, 256, 3, 16, 4> {};
 
-constexpr uint32_t variant(DType dtype, uint32_t dims, uint32_t scores) {
-  return static_cast<uint32_t>(dtype) << 8 | dims << 4 | scores;
+struct TileShape {
+  int bm, bn;
+};
+template <uint32_t P, uint32_t D>
+inline constexpr TileShape kShape{config_at<P, D>::bm, config_at<P, D>::bn};
+constexpr TileShape shape_of(uint32_t path, uint32_t dims) {
+  if (path == kRing) return kShape<kRing, prefill::up_to_128>;  // the same for all
+  return dims == prefill::up_to_64    ? kShape<kStream, prefill::up_to_64>
+         : dims == prefill::up_to_128 ? kShape<kStream, prefill::up_to_128>
+                                      : kShape<kStream, prefill::up_to_256>;
+}
+
+constexpr uint32_t variant(DType dtype, uint32_t path, uint32_t dims, uint32_t scores) {
+  return static_cast<uint32_t>(dtype) << 8 | path << 6 | dims << 4 | scores;
 }
 
 }  // namespace monotile::ops::decode

@@ -26,14 +26,57 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score> {
     chain_loop<Cfg>(ctx, AttentionDecode(params));
   }
 
+  /// On the host, before a launch: which rows are copied into which tiles.
+  template <class Binder>
+  static void bind(const Binder& binder, Params& p) {
+    binder.rows(p.q);
+    binder.rows(p.k);
+    binder.rows(p.v);
+  }
+  /// The same for a copy engine that wants to know them early.
+  template <class Visit>
+  MT_FN void copied_rows(Visit visit) const {
+    visit(this->p.q);
+    visit(this->p.k);
+    visit(this->p.v);
+  }
+
   /// Splits of a sequence lie side by side.
   MT_FN DecodeTile tile(int64_t index) const {
     const int splits = split_params.splits;
-    DecodeTile t{Base::tile(index / splits), static_cast<int>(index % splits)};
+    const auto unit = static_cast<int>(index / splits), sequence = unit / groups();
+    return tile(sequence, unit - sequence * groups(), static_cast<int>(index - int64_t{unit} * splits));
+  }
+  MT_FN DecodeTile tile(int sequence, int group, int split) const {
+    DecodeTile t{Base::tile_at(sequence, group, 0), split};
     const int keys = split_keys(t.length), first = t.split * keys;
     t.keys = RangeMask::common(t.keys, {first, first + keys});
     t.exists = t.exists && t.keys.first < t.keys.end;
     return t;
+  }
+  // For schedules whose programs share out what there is: sequences, their groups of heads, and the splits of each.
+  MT_FN int sequences() const { return this->p.sequences; }
+  MT_FN int groups() const { return this->p.q.extent_z; }
+  MT_FN chain_share share(int sequence) const {
+    const PrefillTile t = Base::tile_at(sequence, 0, 0);
+    if (!t.exists || t.keys.first >= t.keys.end) return {0, 0, 1};
+    const int keys = split_keys(t.length);
+    return {t.keys.first / keys, (t.keys.end - 1) / keys + 1, keys / Cfg::bn};
+  }
+  MT_FN int first_block(const DecodeTile& t) const { return t.keys.first / Cfg::bn; }
+  MT_FN bool visits(const DecodeTile& t, int block) const { return this->seen(t, block) != Seen::none; }
+
+  /// Waves that saw different keys agree on the largest score. Gives what the sums of this one are to be multiplied by.
+  template <class Ctx, class State>
+  MT_FN auto agree(Ctx& cx, State& state) const {
+    const auto before = state.highest;
+    state.highest = max_of_waves(cx, before);
+    const float scale = this->exponent_scale();
+    // Where nothing was seen, -inf minus -inf would be NaN.
+    const auto rescale = map_rows([=](float b, float m) { return b == m ? 1.0f : weight_exp2(b * scale - m * scale); },
+                                  before, state.highest);
+    state.total = map_rows([](float a, float r) { return a * r; }, state.total, rescale);
+    return rescale;
   }
   /// Sums as they are, and by what they are to be divided.
   template <class Ctx, class State, class Acc>
@@ -61,6 +104,7 @@ template <class Cfg, class T, class L, class Score>
 struct MergeDecode {
   using Params = DecodeParams<Score>;
   static constexpr int max_threads = 128;
+  static constexpr bool after_scratch = true;
   static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
   template <class Ctx>

@@ -57,24 +57,31 @@ struct AttentionPrefill {
   /// Tile number `index`: sections of heads whose keys stay in the cache; within one the last queries, which see most,
   /// come first.
   MT_FN PrefillTile tile(int64_t index) const {
-    PrefillTile t{};
     const int groups = p.q.extent_z, units = p.sequences * groups, i = static_cast<int>(index);
     const int section = i / (p.tiles * p.section), within = i - section * p.tiles * p.section;
     const int left = units - section * p.section, height = left < p.section ? left : p.section;
     const int down = within / height, unit = section * p.section + within - down * height;
-    const int first = (p.tiles - 1 - down) * p.q.box_y, tokens = p.q.extent_y;
-    t.sequence = unit / groups;
-    t.group = unit - t.sequence * groups;
-    t.kv_head = t.group / p.groups_per_kv_head;
-    const auto start = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence], 0, tokens));
-    const int queries = static_cast<int>(clamped(p, t.sequence, p.q_start[t.sequence + 1], start, tokens)) - start;
+    const int sequence = unit / groups;
+    return tile_at(sequence, unit - sequence * groups, (p.tiles - 1 - down) * p.q.box_y);
+  }
+  /// Of the queries from number `first` on of a sequence.
+  MT_FN PrefillTile tile_at(int sequence, int group, int first) const {
+    PrefillTile t{};
+    t.sequence = sequence;
+    t.group = group;
+    t.kv_head = group / p.groups_per_kv_head;
+    const bool dense = p.block_table == nullptr;
+    // All at once: a trip to memory each, and what is wrong with one is written before the next could be read.
+    const int64_t begins = p.q_start[sequence], ends = p.q_start[sequence + 1], length = p.kv_length[sequence],
+                  key_row = dense ? p.kv_start[sequence] : 0;
+    const int tokens = p.q.extent_y;
+    const auto start = static_cast<int>(clamped(p, sequence, begins, 0, tokens));
+    const int queries = static_cast<int>(clamped(p, sequence, ends, start, tokens)) - start;
     t.exists = first < queries;
     if (!t.exists) return t;
-    if (p.block_table == nullptr)
-      t.first_key_row = static_cast<int>(clamped(p, t.sequence, p.kv_start[t.sequence], 0, p.k.extent_x));
-    const int room = p.block_table == nullptr ? p.k.extent_x - t.first_key_row : p.max_kv_length;
-    t.length = static_cast<int>(
-        clamped(p, t.sequence, p.kv_length[t.sequence], 0, room < p.max_kv_length ? room : p.max_kv_length));
+    if (dense) t.first_key_row = static_cast<int>(clamped(p, sequence, key_row, 0, p.k.extent_x));
+    const int room = dense ? p.k.extent_x - t.first_key_row : p.max_kv_length;
+    t.length = static_cast<int>(clamped(p, sequence, length, 0, room < p.max_kv_length ? room : p.max_kv_length));
     t.tokens = queries - first < p.q.box_y ? queries - first : p.q.box_y;
     t.first_token = start + first;
     t.first_query = first + t.length - queries;
@@ -161,7 +168,7 @@ struct AttentionPrefill {
     // Rows that have seen nothing: -inf minus -inf would be NaN.
     const auto shift = map_rows([&](float m) { return m == -kInfinity ? 0.0f : m * scale; }, state.highest);
     const auto rescale = map_rows([&](float b, float m) { return weight_exp2(b * scale - m); }, before, shift);
-    scale_rows(cx, s, shift, [&](auto x, float m) { return weight_exp2(x * scale - m); });
+    exp2_rows(cx, s, scale, shift);
     state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
     return rescale;
   }

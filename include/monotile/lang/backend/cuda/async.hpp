@@ -13,11 +13,19 @@ MT_DEVICE void barrier_init(uint32_t barrier, uint32_t arrivals) {
 MT_DEVICE void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+/// Arrives, and expects `bytes` in the same phase.
 MT_DEVICE void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 MT_DEVICE void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+MT_DEVICE void barrier_arrive(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// When all that this lane has begun to copy by cp.async is there.
+MT_DEVICE void barrier_arrive_after_copies(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 /// Without `.release.cluster`: only the copy engine touches what this hands over, and the fence costs a third of the
 /// speed (H200, 2026-11-29).
@@ -47,6 +55,10 @@ MT_DEVICE bool barriers_ready(uint32_t one, uint32_t parity_of_one, uint32_t oth
 MT_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 /// What was written to shared memory becomes visible to the copy engine.
 MT_DEVICE void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// The next kernel may take its place on the machine; it waits for this one where it says so.
+MT_DEVICE void let_next_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+/// Until here nothing is touched that the kernel before reads or writes.
+MT_DEVICE void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 MT_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

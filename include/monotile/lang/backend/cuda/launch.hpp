@@ -53,6 +53,8 @@ inline void allow_scratch(const void* kernel, std::atomic<uint64_t>& allowed, in
   allowed.fetch_or(bit, std::memory_order_relaxed);
 }
 
+/// `Kernel::after_scratch` (optional, its value is not read): the kernel before takes all shared memory, and a
+/// multiprocessor must be empty before it is divided otherwise.
 template <class K, class Params>
 void launch(Stream& stream, const Grid& grid, const Params& params) {
   if (grid.programs == 0) return;
@@ -66,12 +68,17 @@ void launch(Stream& stream, const Grid& grid, const Params& params) {
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.dynamicSmemBytes = grid.scratch_bytes;
   config.stream = static_cast<cudaStream_t>(stream.native());
-  cudaLaunchAttribute overlap{};
+  cudaLaunchAttribute attributes[2] = {};
   if constexpr (kTarget == Target::cuda_sm90) {  // older chips have no such waiting inside a kernel
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &overlap;
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = attributes;
     config.numAttrs = 1;
+    if constexpr (requires { K::after_scratch; }) {
+      attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+      attributes[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+      config.numAttrs = 2;
+    }
   }
   if (grid.scratch_bytes > 47 * 1024) {  // the slots count, too
     static std::atomic<uint64_t> allowed{0};

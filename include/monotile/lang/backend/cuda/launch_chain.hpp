@@ -1,6 +1,7 @@
 #pragma once
 // Launching chained products on NVIDIA: maps of the rows are encoded here from the kernel's `bind`.
 
+#include "monotile/lang/backend/cuda/chain_stream.hpp"
 #include "monotile/lang/backend/cuda/chain_warpgroups.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -9,6 +10,8 @@ template <class Cfg, class Body>
 MT_DEVICE void chain_loop(Context& ctx, const Body& body) {
   if constexpr (Cfg::kind == schedule::ring) {
     ring_chain<Cfg>(ctx, body);
+  } else if constexpr (Cfg::kind == schedule::stream) {
+    stream_chain<Cfg>(ctx, body);
   } else {
     warpgroup_chain<Cfg>(ctx, body, body.p.total);
   }
@@ -48,8 +51,26 @@ struct box_binder {
   }
 };
 
+/// Of a chain of the schedule that is not the ring.
+template <class Cfg>
+constexpr int chain_threads() {
+  if constexpr (Cfg::kind == schedule::stream)
+    return stream_chain_traits<Cfg>::threads;
+  else
+    return warpgroup_chain_traits<Cfg>::threads;
+}
+template <class K>
+constexpr size_t chain_bytes() {
+  using Cfg = typename K::Config;
+  using T = typename K::element;
+  if constexpr (Cfg::kind == schedule::stream)
+    return sizeof(stream_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
+  else
+    return sizeof(warpgroup_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
+}
+
 template <class K, class Params>
-__global__ void __launch_bounds__(warpgroup_chain_traits<typename K::Config>::threads, 1)
+__global__ void __launch_bounds__(chain_threads<typename K::Config>(), 1)
     chain_entry(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   Context ctx{static_cast<int64_t>(blockIdx.x), static_cast<int>(blockDim.x), nullptr, dynamic_shared};
@@ -68,12 +89,12 @@ void launch_chain(Stream& stream, const Grid& grid, const Params& params) {
     if (params.total == 0) return;
     Params bound = params;
     K::bind(hopper::box_binder{}, bound);
-    constexpr size_t kBytes = sizeof(warpgroup_chain_memory<Cfg, typename K::element, tile_of_chain<K>>) + 1024;
+    constexpr size_t kBytes = hopper::chain_bytes<K>();
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
     static std::atomic<uint64_t> allowed{0};
     hopper::launch_program(stream, hopper::chain_entry<K, Params>, allowed, bound,
-                           params.total < grid.programs ? params.total : grid.programs,
-                           warpgroup_chain_traits<Cfg>::threads, kBytes);
+                           params.total < grid.programs ? params.total : grid.programs, hopper::chain_threads<Cfg>(),
+                           kBytes, 1, Cfg::kind == schedule::stream);
   }
 }
 

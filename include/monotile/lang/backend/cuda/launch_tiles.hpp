@@ -93,10 +93,11 @@ __global__ void __launch_bounds__(warpgroup_traits<typename K::Config>::threads,
   K::run(ctx, p);
 }
 
-/// `allowed`: of this kernel, see allow_scratch. Programs of a cluster share their shared memory.
+/// `allowed`: of this kernel, see allow_scratch. Programs of a cluster share their shared memory. `early`: the kernel waits
+/// itself for the one before.
 template <class Params>
 void launch_program(Stream& stream, void (*entry)(Params), std::atomic<uint64_t>& allowed, const Params& params,
-                    int64_t programs, int threads, size_t bytes, int cluster = 1) {
+                    int64_t programs, int threads, size_t bytes, int cluster = 1, bool early = false) {
   const int device = stream.device().index;
   const cuda::CurrentDevice selected(device);
   allow_scratch(reinterpret_cast<const void*>(entry), allowed, device);
@@ -106,10 +107,15 @@ void launch_program(Stream& stream, void (*entry)(Params), std::atomic<uint64_t>
   config.dynamicSmemBytes = bytes;
   config.stream = static_cast<cudaStream_t>(stream.native());
   cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  if (early) {
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  }
   config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
+  config.numAttrs = early || cluster > 1 ? 1 : 0;
   check_launch(cudaLaunchKernelEx(&config, entry, params), "launch failed: ");
 }
 

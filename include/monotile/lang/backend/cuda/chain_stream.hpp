@@ -1,0 +1,578 @@
+#pragma once
+// Chained products of few rows and many blocks on Hopper, at the speed of memory: a program per multiprocessor, in which
+// two warps keep a ring of blocks on its way and the others have a part of each block, with sums of their own that are
+// joined at the tile's end. The copying warps run ahead over the ends of tiles. sm_90a only.
+
+#include "monotile/lang/backend/cuda/chain_warpgroups.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+template <class Cfg>
+struct stream_chain_traits {
+  static constexpr int waves = Cfg::waves, copying = 2, threads = 32 * (waves + copying);
+  static constexpr int part = Cfg::bn / waves;  ///< rows of a block for one wave
+  /// That are known at one time. A third one would take the shared memory in which a program of the next kernel waits.
+  static constexpr int tiles = 2;
+  /// Of the sums that waves join at a time; rows lie in different banks.
+  static constexpr int sum_rows = 512 / Cfg::dc, sum_stride = Cfg::dc + 8;
+  static_assert(Cfg::bm == 16 && Cfg::wave_rows == 16, "a wave has all rows");
+  static_assert(part % 16 == 0, "rows of whole matrix instructions");
+};
+
+/// What waves tell each other.
+template <class Cfg>
+struct stream_exchange {
+  using Traits = stream_chain_traits<Cfg>;
+  alignas(16) float sums[Traits::waves][Traits::sum_rows][Traits::sum_stride];
+  float highest[Traits::waves][16], total[Traits::waves][16];
+};
+
+template <class Cfg, class T, class Tile>
+struct alignas(1024) stream_chain_memory {
+  using Traits = stream_chain_traits<Cfg>;
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[Traits::tiles];
+  smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
+  smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
+  stream_exchange<Cfg> exchange;
+  alignas(8) chain_barriers<Traits::tiles> tile_at;
+  chain_barriers<Cfg::stages> b_at, c_at;
+  // Written by the warp that copies a and b before it hands them over.
+  Tile tile[Traits::tiles];
+  int blocks[Traits::tiles];   ///< of the tile; -1: there are no more tiles
+  int block[2 * Cfg::stages];  ///< its number, known before its place in the ring is free
+};
+
+/// Places of a ring by the number of what lies there, counted from the start of the program.
+template <int Stages>
+struct stream_ring {
+  uint32_t barriers;
+  MT_DEVICE explicit stream_ring(const chain_barriers<Stages>& at) : barriers(shared_address(&at)) {}
+  MT_DEVICE uint32_t full(uint32_t n) const { return barriers + 8 * (n % Stages); }
+  MT_DEVICE uint32_t empty(uint32_t n) const { return full(n) + 8 * Stages; }
+  MT_DEVICE void init(int fillers, int readers) const {
+    for (uint32_t s = 0; s < Stages; ++s) {
+      hopper::barrier_init(full(s), fillers);
+      hopper::barrier_init(empty(s), readers);
+    }
+  }
+  MT_DEVICE uint32_t parity(uint32_t n) const { return n / Stages & 1; }
+  MT_DEVICE void wait_full(uint32_t n) const { hopper::barrier_wait(full(n), parity(n)); }
+  MT_DEVICE void wait_empty(uint32_t n) const { hopper::barrier_wait(empty(n), parity(n) ^ 1); }
+  /// What all lanes of a warp have read may be overwritten.
+  MT_DEVICE void release(uint32_t n, int lane) const {
+    __syncwarp();
+    if (lane == 0) hopper::barrier_arrive(empty(n));
+  }
+};
+
+/// A copying warp's view. The places of the next boxes are looked up together, a lane each; then all lanes agree on one
+/// after the other, since the copy engine takes its orders from registers that lanes share.
+template <class Cfg>
+struct stream_copies {
+  uint32_t full, empty, parity;  ///< barriers of what is being filled, and the phase in which it is free
+  int lane, block;
+  int first_box;  ///< number of lane 0's, counted from the first block; < 0: nothing was looked up
+  box_at at;
+  const unsigned char* row;  ///< the first one of the box, where lanes copy
+  static constexpr int kNowhere = -1 << 20;
+  /// Boxes of fewer rows are copied by the lanes: the copy engine takes about as long for one row as for sixteen.
+  static constexpr int kLeastRows = 16;
+  static constexpr int arrivals = 33;  ///< at `full`: one when all orders are given, and where lanes copy theirs
+  /// The lane that has the first of `count` boxes, which are looked up if they were not: look_up(first).
+  template <class LookUp>
+  MT_DEVICE int owner(int first, int count, LookUp look_up) {
+    const int own = first - first_box;
+    if (own >= 0 && own + count <= 32) return own;
+    look_up();
+    first_box = first;
+    return 0;
+  }
+  template <class Ring>
+  MT_DEVICE void fill(const Ring& ring, uint32_t n) {
+    full = ring.full(n);
+    empty = ring.empty(n);
+    parity = ring.parity(n) ^ 1;
+  }
+};
+/// By the lanes, each with the same 16 bytes of some rows.
+template <class Cfg, class T, int R, int C, along A, class Place>
+MT_DEVICE void copy_by_lanes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
+  using Tile = smem_tile<T, R, C, A>;
+  constexpr int kChunks = C / 8, kRows = 32 / kChunks;
+  static_assert(kChunks <= 32);
+  const int shift = __ffs(from.box_x) - 1, boxes = R >> shift, count = boxes < 32 ? boxes : 32;
+  const int chunk = cx.lane % kChunks, missing = from.cols - chunk * 8;
+  const int bytes = (missing < 0 ? 0 : missing < 8 ? missing : 8) * static_cast<int>(sizeof(T));
+  const int64_t stride = from.stride_x * static_cast<int64_t>(sizeof(T));
+  MT_NO_UNROLL
+  for (int first = 0; first < boxes; first += 32) {
+    const int own = cx.owner(cx.block * boxes + first, count, [&] {
+      cx.at = place(first + cx.lane);
+      cx.row = static_cast<const unsigned char*>(from.data);
+      if (cx.at.rows > 0) cx.row += from.offset(cx.at.x, cx.at.y, cx.at.z) * static_cast<int64_t>(sizeof(T));
+    });
+    if (first == 0) hopper::barrier_wait(cx.empty, cx.parity);
+#pragma unroll 4
+    for (int i = 0; i < count << shift; i += kRows) {
+      const int r = i + cx.lane / kChunks, box = r >> shift, within = r - (box << shift);
+      const auto row = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(cx.row), own + box);
+      const int rows = __shfl_sync(~0u, cx.at.rows, own + box);
+      const auto* const data = reinterpret_cast<const unsigned char*>(row) + within * stride + chunk * 16;
+      copy_queue{}.add(to.data + Tile::offset((first << shift) + r, chunk), data, within < rows ? bytes : 0, 0, 0, 0);
+    }
+  }
+  hopper::barrier_arrive_after_copies(cx.full);
+  if (hopper::elect_one()) hopper::barrier_arrive(cx.full);
+}
+/// Boxes that do not exist lie outside the view, where the copy engine reads zeros. All bytes of a box count, whether
+/// they exist or not.
+template <class Cfg, class T, int R, int C, along A, class Place>
+MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
+  using Tile = smem_tile<T, R, C, A>;
+  static_assert(Tile::row_bytes == 128, "the copy engine and the reads agree on 128-byte panels");
+  const int rows = from.box_x * from.box_y;
+  const uint32_t data = shared_address(to.data);
+  const auto copy = [&](int box, int x, int y, int z) {
+    MT_UNROLL
+    for (int panel = 0; panel < Tile::panels; ++panel)
+      hopper::copy_box(data + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full, panel * Tile::panel_cols,
+                       x, y, z);
+  };
+  if constexpr (A == along::m) {
+    const box_at at = place(0);
+    if (hopper::elect_one()) {
+      hopper::barrier_arrive_expect(cx.full, rows * C * static_cast<int>(sizeof(T)));
+      copy(0, at.x, at.y, at.z);
+    }
+  } else if (rows < stream_copies<Cfg>::kLeastRows) {
+    copy_by_lanes(cx, to, from, place);
+  } else {
+    constexpr int kAtOnce = 4;
+    const int boxes = R >> (__ffs(rows) - 1);  // a divisor of R, which is a power of two
+    const int count = boxes < 32 ? boxes : 32;
+    MT_NO_UNROLL
+    for (int first = 0; first < boxes; first += 32) {
+      const int own = cx.owner(cx.block * boxes + first, count, [&] { cx.at = place(first + cx.lane); });
+      if (first == 0) {
+        hopper::barrier_wait(cx.empty, cx.parity);
+        if (hopper::elect_one()) {
+          hopper::barrier_arrive(cx.full, stream_copies<Cfg>::arrivals - 1);
+          hopper::barrier_arrive_expect(cx.full, Tile::bytes);
+        }
+      }
+      MT_NO_UNROLL
+      for (int i = 0; i < count; i += kAtOnce) {
+        int x[kAtOnce], y[kAtOnce], z[kAtOnce];
+        MT_UNROLL
+        for (int k = 0; k < kAtOnce; ++k) {
+          x[k] = __shfl_sync(~0u, cx.at.x, own + i + k);
+          y[k] = __shfl_sync(~0u, cx.at.y, own + i + k);
+          z[k] = __shfl_sync(~0u, cx.at.z, own + i + k);
+        }
+        if (hopper::elect_one()) {
+          MT_UNROLL
+          for (int k = 0; k < kAtOnce; ++k) {
+            if (i + k < count) copy(first + i + k, x[k], y[k], z[k]);
+          }
+        }
+      }
+    }
+  }
+  __syncwarp();
+}
+
+/// visit(tile) for those of this program: all tiles in their order, cut into one stretch per program by the number of
+/// blocks. The lanes of the warp go together.
+template <class Body, class Visit>
+MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
+  const int sequences = body.sequences(), groups = body.groups();
+  const auto blocks_of = [&](const chain_share& s) { return (s.end - s.first) * groups * s.blocks; };
+  chain_share mine{0, 0, 1};  // of sequence number `base` + lane
+  const auto look_up = [&](int base) {
+    mine = base + lane < sequences ? body.share(base + lane) : chain_share{0, 0, 1};
+  };
+  int all = 0;
+  for (int s = 0; s < sequences; s += 32) {
+    look_up(s);
+    all += __reduce_add_sync(~0u, blocks_of(mine));
+  }
+  const int programs = static_cast<int>(gridDim.x), program = static_cast<int>(blockIdx.x), each = all / programs,
+            rest = all - each * programs;
+  const int begin = each * program + (program < rest ? program : rest), end = begin + each + (program < rest ? 1 : 0);
+  if (begin == end) return;
+  // The sequence in which the stretch begins, and where that one begins.
+  int base = 0, sequence = 0, position = 0;
+  if (sequences > 32) look_up(0);
+  while (sequences > 1) {
+    const int own = blocks_of(mine);
+    int up_to = own;
+    MT_UNROLL
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int below = __shfl_up_sync(~0u, up_to, distance);
+      if (lane >= distance) up_to += below;
+    }
+    const unsigned beyond = __ballot_sync(~0u, position + up_to > begin);
+    if (beyond != 0) {
+      const int at = __ffs(static_cast<int>(beyond)) - 1;
+      position += __shfl_sync(~0u, up_to - own, at);
+      sequence = base + at;
+      break;
+    }
+    position += __shfl_sync(~0u, up_to, 31);
+    look_up(base += 32);
+  }
+  for (; position < end && sequence < sequences; ++sequence) {
+    if (sequence == base + 32) look_up(base = sequence);
+    const int at = sequence - base;
+    const chain_share share{__shfl_sync(~0u, mine.first, at), __shfl_sync(~0u, mine.end, at),
+                            __shfl_sync(~0u, mine.blocks, at)};
+    const int splits = share.end - share.first, tiles = splits * groups;
+    int i = position >= begin ? 0 : (begin - position + share.blocks - 1) / share.blocks;
+    if (i < tiles) {
+      int group = i / splits, split = i - group * splits;
+      for (; i < tiles && position + i * share.blocks < end; ++i) {
+        visit(body.tile(sequence, group, share.first + split));
+        if (++split == splits) {
+          split = 0;
+          ++group;
+        }
+      }
+    }
+    position += blocks_of(share);
+  }
+}
+
+/// A copying warp: the first one has a and b and tells the others what there is, the second one has c.
+template <class Cfg, class Body, class Memory>
+MT_DEVICE void stream_copy(const Body& body, Memory& memory, bool leads, int lane) {
+  using Traits = stream_chain_traits<Cfg>;
+  const stream_ring<Traits::tiles> tiles(memory.tile_at);
+  const stream_ring<Cfg::stages> ring(leads ? memory.b_at : memory.c_at);
+  uint32_t tile = 0, n = 0;
+  stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}, nullptr};
+  each_tile_of_program(body, lane, [&](const auto& t) {
+    const int first = body.first_block(t), end = body.blocks(t);
+    to.first_box = stream_copies<Cfg>::kNowhere;
+    // Which of 32 blocks are visited: a lane looks at each.
+    const auto visited = [&](int base) { return __ballot_sync(~0u, base + lane < end && body.visits(t, base + lane)); };
+    if (leads) {
+      int count = 0;
+      for (int base = first; base < end; base += 32) count += __popc(visited(base));
+      const uint32_t at = tile % Traits::tiles;
+      tiles.wait_empty(tile);
+      if (hopper::elect_one()) {
+        memory.tile[at] = t;
+        memory.blocks[at] = count;
+      }
+      to.fill(tiles, tile);
+      body.load_a(to, memory.a[at], t);
+      ++tile;
+    }
+    for (int base = first; base < end; base += 32) {
+      for (unsigned left = visited(base); left != 0; left &= left - 1) {
+        to.block = base + __ffs(static_cast<int>(left)) - 1;
+        to.fill(ring, n);
+        if (leads) {
+          if (hopper::elect_one()) memory.block[n % (2 * Cfg::stages)] = to.block;
+          body.load_b(to, memory.b[n % Cfg::stages], t, to.block);
+        } else {
+          body.load_c(to, memory.c[n % Cfg::stages], t, to.block);
+        }
+        ++n;
+      }
+    }
+  });
+  if (!leads) return;
+  tiles.wait_empty(tile);
+  if (hopper::elect_one()) {
+    memory.blocks[tile % Traits::tiles] = -1;
+    hopper::barrier_arrive(tiles.full(tile));
+  }
+}
+
+/// Rows of a tile from `first` on.
+template <class Tile>
+struct rows_from {
+  unsigned char* data;
+  MT_DEVICE rows_from(Tile& tile, int first) : data(tile.data + first * Tile::row_bytes) {}
+  static MT_DEVICE int offset(int row, int chunk) { return Tile::offset(row, chunk); }
+};
+/// clean_rows, of a part of `R` rows.
+template <int R, class T, class Tile>
+MT_DEVICE bool clean_part(const rows_from<Tile>& part, int rows, bool look, int lane) {
+  constexpr int kChunks = Tile::cols / 8;
+  uint32_t found = 0;
+#pragma unroll 2
+  for (int i = lane; i < R * kChunks; i += 32) {
+    unsigned char* const place = part.data + Tile::offset(i / kChunks, i % kChunks);
+    if (i >= rows * kChunks) {
+      asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(shared_address(place)), "r"(0) : "memory");
+    } else if (look) {
+      found |= carries_of_unbounded<T>(load_shared16(place));
+    }
+  }
+  return __any_sync(~0u, found != 0);
+}
+
+/// A multiplying wave's view: all rows of a, a part of each block.
+template <class Cfg, class T>
+struct stream_wave : chain_context<Cfg, T> {
+  stream_exchange<Cfg>& exchange;
+  int wave, number;              ///< and the lane within it
+  uint32_t along_rows, along_k;  ///< where in a tile this lane's rows start for products
+  MT_DEVICE stream_wave(Context& ctx, stream_exchange<Cfg>& e)
+      : chain_context<Cfg, T>{ctx, {}, 0},
+        exchange(e),
+        wave(ctx.thread(0) / 32),
+        number(ctx.thread(0) % 32),
+        along_rows(swizzle<128>::offset(number % 16, number / 16)),
+        along_k(swizzle<128>::offset(number % 8 + number / 16 * 8, number / 8 % 2)) {}
+  /// Waits for all waves.
+  MT_DEVICE void together() const { hopper::named_barrier_sync(1, 32 * stream_chain_traits<Cfg>::waves); }
+};
+/// Columns are those of the whole block.
+template <class Cfg, class T, class Layout, int R, int C, class OfRow, class F>
+MT_DEVICE void map_cells_at(stream_wave<Cfg, T>& cx, row_acc<Layout, R, C>& acc, OfRow of_row, F f) {
+  const int before = cx.wave * stream_chain_traits<Cfg>::part;
+  map_cells_at(static_cast<chain_context<Cfg, T>&>(cx), acc, of_row,
+               [&](float x, const auto& row, int col) { return f(x, row, before + col); });
+}
+template <bool Across>
+MT_DEVICE void read_matrices(uint32_t (&r)[4][1], uint32_t address) {
+  if constexpr (Across) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
+                 : "r"(address)
+                 : "memory");
+  }
+}
+/// 16 rows x 16 columns number k of a tile, by the place of this lane's row in the first of them: panels start on 1024
+/// bytes and rows on 128, so that columns within a panel differ by an exclusive or.
+template <class Tile, bool Across>
+MT_DEVICE void read_square(uint32_t (&r)[4][1], uint32_t place, int rows, int k) {
+  read_matrices<Across>(r, (place ^ (k % 4 * 32)) + k / 4 * Tile::panel_bytes + rows * 128);
+}
+/// Rows of a, for all blocks of a tile, if there are registers for them.
+template <class Cfg>
+struct stream_rows {
+  static constexpr bool kept = Cfg::da <= 128;
+  static constexpr int steps = Cfg::da / 16;
+  uint32_t place, w[kept ? steps : 1][4][1];
+};
+template <class Cfg, class T, class A>
+MT_DEVICE void read_rows(const stream_wave<Cfg, T>& cx, stream_rows<Cfg>& rows, const A& a) {
+  rows.place = shared_address(a.data) + cx.along_rows;
+  if constexpr (stream_rows<Cfg>::kept) {
+    MT_UNROLL
+    for (int k = 0; k < stream_rows<Cfg>::steps; ++k) read_square<A, false>(rows.w[k], rows.place, 0, k);
+  }
+}
+/// s = a b^T: two sums each, half the length of the chain of dependent instructions.
+template <class Cfg, class T, class A, int N, class B>
+MT_DEVICE void first_product(stream_wave<Cfg, T>& cx, row_acc<mma_rows, 16, N>& s, const stream_rows<Cfg>& rows,
+                             const A&, const rows_from<B>& b) {
+  using Unit = typename unit_at<mma_rows>::type;
+  const uint32_t place = shared_address(b.data) + cx.along_k;
+  row_acc<mma_rows, 16, N> odd;
+  clear(cx, s);
+  clear(cx, odd);
+  MT_UNROLL
+  for (int k = 0; k < stream_rows<Cfg>::steps; ++k) {
+    uint32_t x[4][1];
+    if constexpr (stream_rows<Cfg>::kept) {
+      MT_UNROLL
+      for (int w = 0; w < 4; ++w) x[w][0] = rows.w[k][w][0];
+    } else {
+      read_square<A, false>(x, rows.place, 0, k);
+    }
+    MT_UNROLL
+    for (int j = 0; j < N / 16; ++j) {
+      uint32_t y[4][1];
+      read_square<B, false>(y, place, j * 16, k);
+      auto& sums = (k % 2 == 0 ? s : odd).d[0];
+      Unit::template multiply<T>(sums[2 * j], x, reinterpret_cast<uint32_t(&)[2][1]>(y[0]));
+      Unit::template multiply<T>(sums[2 * j + 1], x, reinterpret_cast<uint32_t(&)[2][1]>(y[2]));
+    }
+  }
+  each_element(s, [&](float& v, int i, int j, int e, int l) { v += odd.d[i][j][e][l]; });
+}
+/// o += weights c.
+template <class Cfg, class T, int N, int D, class C>
+MT_DEVICE void second_product(stream_wave<Cfg, T>& cx, row_acc<mma_rows, 16, D>& o,
+                              const row_operand<mma_rows, 16, N>& weights, const rows_from<C>& c) {
+  using Unit = typename unit_at<mma_rows>::type;
+  const uint32_t place = shared_address(c.data) + cx.along_rows;
+  MT_UNROLL
+  for (int k = 0; k < N / 16; ++k) {
+    MT_UNROLL
+    for (int j = 0; j < D / 16; ++j) {
+      uint32_t y[4][1];
+      read_square<C, true>(y, place, k * 16, j);
+      Unit::template multiply<T>(o.d[0][2 * j], weights.w[0][k], reinterpret_cast<uint32_t(&)[2][1]>(y[0]));
+      Unit::template multiply<T>(o.d[0][2 * j + 1], weights.w[0][k], reinterpret_cast<uint32_t(&)[2][1]>(y[2]));
+    }
+  }
+}
+/// join(mine, another wave's) of a value per row, wave by wave in their order.
+template <class Cfg, class T, int R, class Join>
+MT_DEVICE row_values<mma_rows, R> join_rows(stream_wave<Cfg, T>& cx, float (&room)[Cfg::waves][16],
+                                            const row_values<mma_rows, R>& values, Join join) {
+  static_assert(R == 16);
+  row_values<mma_rows, R> out;
+  MT_UNROLL
+  for (int s = 0; s < mma_rows::slots; ++s) {
+    if (cx.number % 4 == 0) room[cx.wave][mma_rows::slot_row(cx.number, s)] = values.v[s][0];
+  }
+  cx.together();
+  MT_UNROLL
+  for (int s = 0; s < mma_rows::slots; ++s) {
+    const int row = mma_rows::slot_row(cx.number, s);
+    float v = room[0][row];
+    MT_UNROLL
+    for (int w = 1; w < Cfg::waves; ++w) v = join(v, room[w][row]);
+    out.v[s][0] = v;
+  }
+  return out;
+}
+template <class Cfg, class T, int R>
+MT_DEVICE row_values<mma_rows, R> max_of_waves(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& values) {
+  return join_rows(cx, cx.exchange.highest, values, [](float a, float b) { return max_of(a, b); });
+}
+template <class Cfg, class T, int R>
+MT_DEVICE row_values<mma_rows, R> row_total(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& parts) {
+  return join_rows(cx, cx.exchange.total, row_total(static_cast<chain_context<Cfg, T>&>(cx), parts),
+                   [](float a, float b) { return a + b; });
+}
+/// All waves have the same values: the first one visits.
+template <class Cfg, class T, int R, class F>
+MT_DEVICE void each_row(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& values, F visit) {
+  if (cx.wave == 0) each_row(static_cast<chain_context<Cfg, T>&>(cx), values, visit);
+}
+/// The sums of all waves, of a tile of one token; some rows at a time.
+template <class Cfg, class T, int R, int D>
+MT_DEVICE void store_sums(stream_wave<Cfg, T>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, R, D>& acc) {
+  using Traits = stream_chain_traits<Cfg>;
+  constexpr int kVector = 4, kVectors = D / kVector;
+  auto& room = cx.exchange.sums;
+  float* const data = static_cast<float*>(to.data) + to.offset(at.x, at.y, at.z);
+  MT_NO_UNROLL
+  for (int first = 0; first < at.rows; first += Traits::sum_rows) {
+    MT_UNROLL
+    for (int e = 0; e < mma_rows::elements; e += 2) {
+      const coordinate place = mma_rows::at(cx.number, e);
+      const int row = place.row - first;
+      if (row < 0 || row >= Traits::sum_rows || place.row >= at.rows) continue;
+      MT_UNROLL
+      for (int j = 0; j < D / mma_rows::cols; ++j) {
+        const auto& x = acc.d[0][j];
+        *reinterpret_cast<float2*>(&room[cx.wave][row][j * mma_rows::cols + place.col]) =
+            make_float2(x[e][0], x[e + 1][0]);
+      }
+    }
+    cx.together();
+    const int rows = at.rows - first < Traits::sum_rows ? at.rows - first : Traits::sum_rows;
+    for (int i = cx.wave * 32 + cx.number; i < rows * kVectors; i += 32 * Traits::waves) {
+      const int row = i / kVectors, col = i % kVectors * kVector;
+      if (col >= to.cols) continue;
+      float4 sum = *reinterpret_cast<const float4*>(&room[0][row][col]);
+      MT_UNROLL
+      for (int w = 1; w < Traits::waves; ++w) {
+        const float4 v = *reinterpret_cast<const float4*>(&room[w][row][col]);
+        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+      }
+      float* const place = data + (first + row) * to.stride_x + col;
+      if (to.vectors && col + kVector <= to.cols) {
+        *reinterpret_cast<float4*>(place) = sum;
+      } else {
+        const float v[kVector] = {sum.x, sum.y, sum.z, sum.w};
+        MT_UNROLL
+        for (int x = 0; x < kVector; ++x) {
+          if (col + x < to.cols) place[x] = v[x];
+        }
+      }
+    }
+    cx.together();  // all have read
+  }
+}
+
+template <class Cfg, class Body>
+MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
+  using T = typename Body::element;
+  using Traits = stream_chain_traits<Cfg>;
+  using Memory = stream_chain_memory<Cfg, T, tile_of_chain<Body>>;
+  // Not by way of an integer, which would hide from the compiler that this is shared memory.
+  auto& memory =
+      *reinterpret_cast<Memory*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
+  const stream_ring<Traits::tiles> tiles(memory.tile_at);
+  const stream_ring<Cfg::stages> b(memory.b_at), c(memory.c_at);
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), lane = static_cast<int>(threadIdx.x) % 32;
+  if (threadIdx.x == 0) {
+    tiles.init(1, Traits::waves);
+    b.init(stream_copies<Cfg>::arrivals, Traits::waves);
+    c.init(stream_copies<Cfg>::arrivals, Traits::waves);
+    hopper::fence_barrier_init();
+    // What the copy engine is told about rows takes a trip to memory, too.
+    body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
+  }
+  __syncthreads();
+  hopper::let_next_start();
+  hopper::wait_for_previous();
+  if (warp >= Traits::waves) {
+    stream_copy<Cfg>(body, memory, warp == Traits::waves, lane);
+    return;
+  }
+  constexpr int kPart = Traits::part;
+  stream_wave<Cfg, T> cx(ctx, memory.exchange);
+  row_acc<mma_rows, 16, Cfg::dc> o;
+  uint32_t n = 0;  // number of the block
+  for (uint32_t tile = 0;; ++tile) {
+    const uint32_t at = tile % Traits::tiles;
+    tiles.wait_full(tile);
+    const int count = same_for_all(load_word(memory.blocks[at]));
+    if (count < 0) break;
+    const auto t = memory.tile[at];
+    stream_rows<Cfg> rows;
+    read_rows(cx, rows, memory.a[at]);
+    clear(cx, o);
+    auto state = body.begin(cx);
+    for (int i = 0; i < count; ++i, ++n) {
+      const uint32_t place = n % Cfg::stages;
+      b.wait_full(n);
+      const int block = same_for_all(load_word(memory.block[n % (2 * Cfg::stages)]));
+      row_acc<mma_rows, 16, kPart> s;
+      first_product(cx, s, rows, memory.a[at], rows_from(memory.b[place], warp * kPart));
+      b.release(n, lane);
+      const bool hides = body.hides(t, block);
+      const auto rescale = body.weigh(cx, state, s, t, block, hides);
+      row_operand<mma_rows, 16, kPart> weights;
+      as_operand<T>(weights, s);
+      scale_rows(cx, o, rescale, [](float x, float r) { return x * r; });
+      c.wait_full(n);
+      const rows_from part(memory.c[place], warp * kPart);
+      bool one_by_one = false;
+      if (hides) {
+        one_by_one =
+            clean_part<kPart, T>(part, body.rows_of_block(t, block) - warp * kPart, body.partial(t, block), lane);
+        hopper::fence_for_copies();  // the copy engine comes after these stores
+        __syncwarp();
+      }
+      if (one_by_one) {
+        static_assert(sizeof memory.exchange.sums[0] >= sizeof(T) * 16 * kPart);
+        product_of_seen<kPart>(cx, o, weights, part, reinterpret_cast<T*>(memory.exchange.sums[warp]));
+      } else {
+        second_product(cx, o, weights, part);
+      }
+      c.release(n, lane);
+    }
+    tiles.release(tile, lane);
+    scale_rows(cx, o, body.agree(cx, state), [](float x, float r) { return x * r; });
+    body.finish(cx, state, o, t);
+  }
+}
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
