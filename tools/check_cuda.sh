@@ -22,6 +22,12 @@ if ! CMAKE_ARGS="-C $dir/flags.cmake -DMONOTILE_TESTS=OFF -DMONOTILE_EMULATED=OF
     exit 1
 fi
 grep '^build:' "$log" | tail -n 1
+# C7510 to C7519: ptxas waits for each product of a warpgroup by itself, since it cannot see that more may be under way.
+if grep -qE '\(C75[0-9]{2}\)' "$log"; then
+    grep -E '\(C75[0-9]{2}\)' "$log" | cut -c1-300 >&2
+    echo "cuda: error: ptxas serialises products of warpgroups (log: $log)" >&2
+    exit 1
+fi
 # The proof programs are built by hand on a machine with a GPU only; here it is enough that they still compile.
 nvcc="$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
 for source in benchmarks/proof/*.cu; do

@@ -13,8 +13,7 @@ namespace monotile::lang {
 template <schedule S, int BM, int BN, int DA, int DC, int Stages, int WaveRows = 32, int Waves = 1>
 struct chain_config {
   static constexpr schedule kind = S;
-  static constexpr int bm = BM, bn = BN, da = DA, dc = DC, stages = Stages, wave_rows = WaveRows,
-                       waves = Waves;
+  static constexpr int bm = BM, bn = BN, da = DA, dc = DC, stages = Stages, wave_rows = WaveRows, waves = Waves;
 };
 
 /// Tiles [first, end) of each group of a sequence, and how many blocks one of them has.

@@ -168,7 +168,7 @@ struct AttentionPrefill {
     // Rows that have seen nothing: -inf minus -inf would be NaN.
     const auto shift = map_rows([&](float m) { return m == -kInfinity ? 0.0f : m * scale; }, state.highest);
     const auto rescale = map_rows([&](float b, float m) { return weight_exp2(b * scale - m); }, before, shift);
-    exp2_rows(cx, s, scale, shift);
+    scale_rows(cx, s, shift, [&](auto x, float m) { return weight_exp2(x * scale - m); });
     state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
     return rescale;
   }

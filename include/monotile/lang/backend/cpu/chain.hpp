@@ -71,10 +71,6 @@ MT_FN void scale_rows(Cx&, chain_acc& acc, const chain_rows<N>& values, F f) {
   }
 }
 template <class Cx, int N>
-MT_FN void exp2_rows(Cx& cx, chain_acc& acc, float scale, const chain_rows<N>& values) {
-  scale_rows(cx, acc, values, [&](auto x, float value) { return weight_exp2(x * scale - value); });
-}
-template <class Cx, int N>
 MT_FN void fill_rows(Cx&, chain_rows<N>& values, float x) {
   for (float& v : values.v) v = x;
 }

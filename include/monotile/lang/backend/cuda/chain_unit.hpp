@@ -57,23 +57,6 @@ MT_FN float weight_exp2(float x) {
   return exp2f(x);
 #endif
 }
-/// The same by additions and multiplications, within 1.02e-4 of it; exact for 0. Beside the special function unit, which does
-/// an eighth of a warp per cycle and is what binds otherwise: on sm_90, whose matrix unit needs no issue slots.
-MT_FN float weight_exp2_beside(float x) {
-#if defined(__CUDA_ARCH__)
-#if __CUDA_ARCH__ >= 900
-  x = fmaxf(x, -127.0f);
-  constexpr float kRound = 12582912.0f + 127.0f;  // 1.5 * 2^23: adding it leaves x, rounded, plus 127 in the low bits
-  const float rounded = __fadd_rn(x, kRound), f = x - __fsub_rn(rounded, kRound);
-  const float power = fmaf(fmaf(fmaf(0.0550089587f, f, 0.242211375f), f, 0.69328297f), f, 1.0f);
-  return power * __uint_as_float(__float_as_uint(rounded) << 23);
-#else
-  return weight_exp2(x);
-#endif
-#else
-  return exp2f(x);
-#endif
-}
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
 

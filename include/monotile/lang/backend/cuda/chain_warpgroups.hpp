@@ -104,6 +104,7 @@ struct chain_consumer {
 template <class Cfg, class T, class Finish>
 struct chain_meanwhile : chain_consumer<Cfg, T> {
   Finish finish;
+  bool finished = false;
 };
 /// Largest scores are found under the second product, which is waited for before they become weights. Where ptxas is told
 /// to wait later, it waits here all the same: the wait has no operands, so it moves up across arithmetic.
@@ -111,6 +112,7 @@ template <class Cfg, class T, class Finish, class Layout, int R, int C, class F>
 MT_DEVICE void scale_rows(chain_meanwhile<Cfg, T, Finish>& cx, row_acc<Layout, R, C>& acc,
                           const row_values<Layout, R>& values, F f) {
   cx.finish();
+  cx.finished = true;
   scale_rows(static_cast<chain_consumer<Cfg, T>&>(cx), acc, values, f);
 }
 
@@ -483,7 +485,9 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
         return body.weigh(cx, state, s, t, block.number(), hides);
       } else {
         chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
-        return body.weigh(meanwhile, state, s, t, block.number(), hides);
+        const auto rescaled = body.weigh(meanwhile, state, s, t, block.number(), hides);
+        if (!meanwhile.finished) finish_second();  // known when this is compiled
+        return rescaled;
       }
     }();
     scale_rows(cx, o, rescale, scale);
@@ -520,6 +524,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
       b.next();
       bool one_by_one = false;
       const auto inspected = [&] {
+        behind().wait_full();  // or the barrier might still be in a phase that looks the same
         hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
         one_by_one = told(memory.unbounded[behind().at()]) != 0;
         return !one_by_one;

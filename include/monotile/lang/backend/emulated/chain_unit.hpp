@@ -70,7 +70,6 @@ inline void wave_sync() {}
 inline int unforeseen(int v) { return v; }
 /// 2^x; what is below 2^-126 becomes 0. For weights that are added up and rounded to 16 bits.
 inline float weight_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
-inline float weight_exp2_beside(float x) { return weight_exp2(x); }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
 

@@ -94,16 +94,6 @@ MT_FN void scale_rows(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, 
   each_element(acc, [&](float& x, int i, int, int e, int l) { x = f(x, values.v[slot_of<Layout>(i, e)][l]); });
 }
 
-/// acc = 2^(scale acc - value of the row), weights to be: what is below 2^-126 becomes 0. A quarter of the columns may be
-/// computed otherwise (weight_exp2_beside), by the number of the column alone, so that bits do not depend on the path.
-template <class Cx, class Layout, int R, int C>
-MT_FN void exp2_rows(Cx&, row_acc<Layout, R, C>& acc, float scale, const row_values<Layout, R>& values) {
-  each_element(acc, [&](float& x, int i, int j, int e, int l) {
-    const float power = x * scale - values.v[slot_of<Layout>(i, e)][l];
-    x = j % 4 == 3 ? weight_exp2_beside(power) : weight_exp2(power);
-  });
-}
-
 template <class Cx, class Layout, int R>
 MT_FN void fill_rows(Cx&, row_values<Layout, R>& values, float x) {
   MT_UNROLL
