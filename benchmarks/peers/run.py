@@ -901,9 +901,11 @@ def main():
     random.seed(0)
     start = time.perf_counter()
     result = {"environment": {}, "rows": [], "seconds": 0}
-    if not arguments.points:
+    if arguments.json:
         with open(arguments.json, encoding="utf-8") as file:
             result = json.load(file)
+    if arguments.points:
+        result["rows"] = []  # of --json only what was measured of the device itself
     earlier = {"rows": []}
     if arguments.earlier:
         with open(arguments.earlier, encoding="utf-8") as file:

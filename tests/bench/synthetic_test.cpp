@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "bench/model_bench.hpp"
 
@@ -28,6 +29,30 @@ TEST(BenchSynthetic, AnswersAndIsMeasured) {
   EXPECT_NE(text.find("tg4"), std::string::npos);
   EXPECT_NE(text.find("per million"), std::string::npos);
   EXPECT_EQ(to_json(result, options)["itl_us"]["n"], 8);
+}
+
+TEST(BenchSynthetic, TheProfileHasTheCallsOfTheEngine) {
+  const std::string path = ::testing::TempDir() + "profiled.gguf";
+  write_synthetic_gguf(path, "tiny", false);
+  const engine::Model model = engine::Model::load(path);
+  std::filesystem::remove(path);
+  engine::EngineOptions options;
+  options.count_uses = true;
+  engine::Engine engine(model, options);
+  engine::Session session(engine);
+  session.decode(7);
+  (void)session.choose();
+  std::map<std::string, double> made, listed;
+  for (const Context::Use& use : engine.context().uses()) made[use.op] += static_cast<double>(use.calls);
+  const std::map<std::string, std::string> renamed = {{"add_rms_norm", "rms_norm"},
+                                                      {"silu_mul", "gated_activation"},
+                                                      {"attention_decode", "attention"},
+                                                      {"gemm_mixed", "gemm"}};
+  for (const auto& [item, dtype] : step_work(model, engine.options(), 1)) {
+    const auto found = renamed.find(item.op);
+    listed[found == renamed.end() ? item.op : found->second] += item.calls;
+  }
+  EXPECT_EQ(listed, made);
 }
 
 TEST(BenchSynthetic, HolesTakeNoDisk) {
