@@ -720,8 +720,8 @@ def spread(values):
 
 
 def compile_once():
-    """torch.compile for the buffer sets of one shape: they share the compiled function, which takes all tensors as arguments. One for each
-    set would pass the number of variants that torch keeps of a function, and run eagerly from there on."""
+    """torch.compile for the buffer sets of one shape. They share the compiled function, which takes all tensors as arguments, whatever torch
+    would make of one function for each set; the shapes before do not count against the variants that it keeps of a function."""
     torch._dynamo.reset()
     compiled = {}
     return lambda f: compiled.setdefault(f.__code__, torch.compile(f, dynamic=False))
