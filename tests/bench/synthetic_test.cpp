@@ -70,6 +70,13 @@ TEST(BenchSynthetic, UnknownShapesAndProjectionsAreRefused) {
   ModelResult result;
   result.environment = {{"device_name", "some CPU"}};
   EXPECT_THROW(text_table(result, options), Error);
+  result.environment = {{"device_name", "NVIDIA H200"}};
+  result.itl_p50 = 4000;
+  result.notes = {"tier forced to portable: failed: no kernel"};
+  const std::string text = text_table(result, options);
+  EXPECT_NE(text.find("projected, not measured: H100"), std::string::npos);
+  EXPECT_NE(text.find("failed: no kernel"), std::string::npos);
+  EXPECT_LT(to_json(result, options)["projected"]["decode"], 250);
 }
 
 }  // namespace
