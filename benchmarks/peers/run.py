@@ -720,8 +720,8 @@ def spread(values):
 
 
 def compile_once():
-    """torch.compile for the buffer sets of one shape: they share the compiled function, which takes all tensors as arguments. One for each
-    set would pass the number of variants that torch keeps of a function, and run eagerly from there on."""
+    """torch.compile for the buffer sets of one shape. They share the compiled function, which takes all tensors as arguments, whatever torch
+    would make of one function for each set; the shapes before do not count against the variants that it keeps of a function."""
     torch._dynamo.reset()
     compiled = {}
     return lambda f: compiled.setdefault(f.__code__, torch.compile(f, dynamic=False))
@@ -901,9 +901,11 @@ def main():
     random.seed(0)
     start = time.perf_counter()
     result = {"environment": {}, "rows": [], "seconds": 0}
-    if not arguments.points:
+    if arguments.json:
         with open(arguments.json, encoding="utf-8") as file:
             result = json.load(file)
+    if arguments.points:
+        result["rows"] = []  # of --json only what was measured of the device itself
     earlier = {"rows": []}
     if arguments.earlier:
         with open(arguments.earlier, encoding="utf-8") as file:

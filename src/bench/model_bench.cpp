@@ -101,13 +101,13 @@ std::pair<Spec, Spec> projection(const std::string& from, const std::string& to)
   return {here, there};
 }
 
-/// The calls of one decode step as the engine makes them, equal ones counted together, with the dtypes of this model's
-/// weights (which may differ from layer to layer) and activations.
-std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, const engine::Engine& engine,
+}  // namespace
+
+std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, const engine::EngineOptions& options,
                                                   int64_t context) {
   const engine::Hyperparameters& h = model.hyperparameters();
   const engine::Weights& w = model.weights();
-  const DType activations = engine.options().activations;
+  const DType activations = options.activations;
   const std::string phase = fmt::format("decode 1x{}", context);
   std::vector<std::pair<WorkItem, DType>> work;
   const auto add = [&](const std::string& op, Dims dims, DType dtype) {
@@ -138,7 +138,7 @@ std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, co
     add("rope", {1, h.heads, h.kv_heads, h.head_dim_qk}, activations);
     add("kv_append", {1, h.kv_heads, h.head_dim_qk}, activations);
     const int64_t keys = h.windowed[i] ? std::min(context, h.window) : context;
-    add("attention_decode", {1, keys, h.heads, h.kv_heads, h.head_dim_qk}, engine.options().kv);
+    add("attention_decode", {1, keys, h.heads, h.kv_heads, h.head_dim_qk}, options.kv);
     product(layer.o);
     norm(layer.post_attention_norm, 1);
     add("add_rms_norm", {1, h.hidden}, activations);
@@ -153,8 +153,6 @@ std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, co
   add("argmax", {1, h.vocabulary}, DType::f32);
   return work;
 }
-
-}  // namespace
 
 ModelResult bench_model(const ModelBenchOptions& options) {
   if (!options.project.empty()) (void)projection(device_info(options.device).name, options.project);
@@ -216,7 +214,7 @@ ModelResult bench_model(const ModelBenchOptions& options) {
       OpsOptions ops;
       ops.device = options.device;
       ops.columns = {"portable", "tuned", "vendor"};
-      ops.work = step_work(model, engine, options.prompt);
+      ops.work = step_work(model, engine.options(), options.prompt);
       attempt("profile of a step", [&] { result.step = run_ops(ops); });
       const engine::Hyperparameters& h = model.hyperparameters();
       const double cache = 2.0 * static_cast<double>(h.layers * h.kv_heads * h.head_dim_qk * options.prompt) *

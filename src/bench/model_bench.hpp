@@ -2,9 +2,11 @@
 // `monotile bench model`: how fast a whole model answers, and where a step's time goes.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/report.hpp"
+#include "bench/shapes.hpp"
 #include "monotile/engine.hpp"
 
 namespace monotile::bench {
@@ -35,6 +37,11 @@ struct ModelResult {
 };
 
 ModelResult bench_model(const ModelBenchOptions& options);
+
+/// The calls of one decode step over `context` keys as the engine makes them, equal ones counted together, with the dtypes
+/// of this model's weights (which may differ from layer to layer) and activations.
+std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, const engine::EngineOptions& options,
+                                                  int64_t context);
 std::string text_table(const ModelResult& result, const ModelBenchOptions& options);
 Json to_json(const ModelResult& result, const ModelBenchOptions& options);
 

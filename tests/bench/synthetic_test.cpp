@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "bench/model_bench.hpp"
 
@@ -30,6 +31,30 @@ TEST(BenchSynthetic, AnswersAndIsMeasured) {
   EXPECT_EQ(to_json(result, options)["itl_us"]["n"], 8);
 }
 
+TEST(BenchSynthetic, TheProfileHasTheCallsOfTheEngine) {
+  const std::string path = ::testing::TempDir() + "profiled.gguf";
+  write_synthetic_gguf(path, "tiny", false);
+  const engine::Model model = engine::Model::load(path);
+  std::filesystem::remove(path);
+  engine::EngineOptions options;
+  options.count_uses = true;
+  engine::Engine engine(model, options);
+  engine::Session session(engine);
+  session.decode(7);
+  (void)session.choose();
+  std::map<std::string, double> made, listed;
+  for (const Context::Use& use : engine.context().uses()) made[use.op] += static_cast<double>(use.calls);
+  const std::map<std::string, std::string> renamed = {{"add_rms_norm", "rms_norm"},
+                                                      {"silu_mul", "gated_activation"},
+                                                      {"attention_decode", "attention"},
+                                                      {"gemm_mixed", "gemm"}};
+  for (const auto& [item, dtype] : step_work(model, engine.options(), 1)) {
+    const auto found = renamed.find(item.op);
+    listed[found == renamed.end() ? item.op : found->second] += item.calls;
+  }
+  EXPECT_EQ(listed, made);
+}
+
 TEST(BenchSynthetic, HolesTakeNoDisk) {
   const std::string path = ::testing::TempDir() + "synthetic.gguf";
   write_synthetic_gguf(path, "gemma-3-270m", true);
@@ -45,6 +70,13 @@ TEST(BenchSynthetic, UnknownShapesAndProjectionsAreRefused) {
   ModelResult result;
   result.environment = {{"device_name", "some CPU"}};
   EXPECT_THROW(text_table(result, options), Error);
+  result.environment = {{"device_name", "NVIDIA H200"}};
+  result.itl_p50 = 4000;
+  result.notes = {"tier forced to portable: failed: no kernel"};
+  const std::string text = text_table(result, options);
+  EXPECT_NE(text.find("projected, not measured: H100"), std::string::npos);
+  EXPECT_NE(text.find("failed: no kernel"), std::string::npos);
+  EXPECT_LT(to_json(result, options)["projected"]["decode"], 250);
 }
 
 }  // namespace
