@@ -344,6 +344,9 @@ TEST_P(GemmTilesTest, LargeTilesOfTheCpu) {
   check({.a = DType::f32, .c = DType::f32, .m = 1501, .n = 40, .k = 260});
   check({.a = DType::bf16, .c = DType::bf16, .m = 40, .n = 3203, .k = 515});
   check({.a = DType::i8, .c = DType::i32, .m = 2900, .n = 33, .k = 20});
+  // Tiles of a program that are together higher than it: their last rows are not its own.
+  for (const int64_t m : {1031, 1537, 2050, 2900, 4099})
+    check({.a = DType::f32, .c = DType::f32, .m = m, .n = 33, .k = 9});
 }
 
 /// A large sum of small terms after a large one: sums are fp32, not the storage type.

@@ -4,6 +4,7 @@
 // it found is joined by a second kernel, in an order that follows from the length as well.
 
 #include "monotile/kernels/attention/attention_prefill.hpp"
+#include "monotile/lang/chain_config.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language

@@ -375,7 +375,8 @@ MT_FN void mainloop(Context& ctx, const tile_space& space, Load load, Compute co
   if (rows <= 0 || cols <= 0) return;
   const int tiles = (rows + rows_of_a<Cfg, T>() - 1) / rows_of_a<Cfg, T>();
   cx.m = round_up((rows + tiles - 1) / tiles, kRowStep<typename packed_form<T>::type>);
-  const int64_t panel_stride = int64_t{round_up(rows, 32)} * kPanel,
+  // The last tile may reach into rows of the program below, which are multiplied as well and left out at the end.
+  const int64_t panel_stride = int64_t{round_up(tiles * cx.m, 32)} * kPanel,
                 floats = round_up(cols, kPanel) / kPanel * panel_stride;
   float* const sums = static_cast<float*>(ctx.allocate(static_cast<size_t>(floats) * sizeof(float)));
   auto* stage = static_cast<Stage*>(ctx.allocate(sizeof(Stage)));
