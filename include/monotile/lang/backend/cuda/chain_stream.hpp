@@ -564,6 +564,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
       if (one_by_one) {
         static_assert(sizeof memory.exchange.sums[0] >= sizeof(T) * 16 * kPart);
         product_of_seen<kPart>(cx, o, weights, part, reinterpret_cast<T*>(memory.exchange.sums[warp]));
+        __syncwarp();  // all have read, before the first lane hands c back
       } else {
         second_product(cx, o, weights, part);
       }

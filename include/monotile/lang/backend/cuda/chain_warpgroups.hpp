@@ -568,6 +568,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
         static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
         if (lane == 0) hopper::wait_stores_read<0>();
         product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
+        __syncwarp();  // all have read, before the first lane hands c back
       } else {
         if constexpr (kLate) find_places(b.count);
         const auto from_c = static_cast<uint32_t>(same_for_all(at_c));

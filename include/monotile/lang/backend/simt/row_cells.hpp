@@ -142,14 +142,17 @@ MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
 /// The largest of each row, and of `values`.
 template <class Cx, class Layout, int R, int C>
 MT_FN row_values<Layout, R> row_max(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values) {
-  // Four running values per row: a quarter of the length of the chain of dependent operations.
-  row_values<Layout, R> best[4] = {values, values, values, values};
+  // Two or, in wide tiles, four running values per row: a shorter chain of dependent operations.
+  constexpr int kChains = row_acc<Layout, R, C>::wide >= 16 ? 4 : 2;
+  row_values<Layout, R> best[kChains];
+  for (auto& chain : best) chain = values;
   each_element(acc, [&](float& x, int i, int j, int e, int l) {
-    float& most = best[j % 2 * 2 + e % 2].v[slot_of<Layout>(i, e)][l];
+    float& most = best[(j * 2 + e % 2) % kChains].v[slot_of<Layout>(i, e)][l];
     most = max_of(most, x);
   });
   const auto larger = [](float x, float y) { return max_of(x, y); };
-  auto a = map_rows(larger, map_rows(larger, best[0], best[1]), map_rows(larger, best[2], best[3]));
+  auto a = map_rows(larger, best[0], best[1]);
+  if constexpr (kChains == 4) a = map_rows(larger, a, map_rows(larger, best[2], best[3]));
   MT_UNROLL
   for (int bit = Layout::first_bit; bit <= Layout::last_bit; bit *= 2) {
     MT_UNROLL
@@ -275,7 +278,8 @@ MT_FN bool share_is_unbounded(const smem_tile<T, R, C, A>& tile, int lane, int l
   }
   return found != 0;
 }
-/// acc += weights c, one by one, from `room`: memory of this wave alone for Cols weights of Layout::rows rows.
+/// acc += weights c, one by one, from `room`: memory of this wave alone for Cols weights of Layout::rows rows. Lanes may
+/// still read c and the room when the first one is done.
 template <int Cols, class T, class Cx, class Layout, int R, int N, int D, class Tile>
 MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand<Layout, R, N>& weights, const Tile& c,
                            T* room) {
@@ -321,7 +325,6 @@ MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand
       }
     }
   }
-  wave_sync();  // all have read c and the room, which may be handed on now
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
