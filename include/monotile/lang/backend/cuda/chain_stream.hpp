@@ -129,20 +129,13 @@ MT_DEVICE void copy_by_lanes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, 
 template <class Cfg, class T, int R, int C, along A, class Place>
 MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
   using Tile = smem_tile<T, R, C, A>;
-  static_assert(Tile::row_bytes == 128, "the copy engine and the reads agree on 128-byte panels");
   const int rows = from.box_x * from.box_y;
   const uint32_t data = shared_address(to.data);
-  const auto copy = [&](int box, int x, int y, int z) {
-    MT_UNROLL
-    for (int panel = 0; panel < Tile::panels; ++panel)
-      hopper::copy_box(data + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full, panel * Tile::panel_cols,
-                       x, y, z);
-  };
   if constexpr (A == along::m) {
     const box_at at = place(0);
     if (hopper::elect_one()) {
       hopper::barrier_arrive_expect(cx.full, rows * C * static_cast<int>(sizeof(T)));
-      copy(0, at.x, at.y, at.z);
+      copy_panels<Tile>(data, 0, from, cx.full, at.x, at.y, at.z);
     }
   } else if (rows < stream_copies<Cfg>::kLeastRows) {
     copy_by_lanes(cx, to, from, place);
@@ -172,7 +165,8 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
         if (hopper::elect_one()) {
           MT_UNROLL
           for (int k = 0; k < kAtOnce; ++k) {
-            if (i + k < count) copy(first + i + k, x[k], y[k], z[k]);
+            if (i + k < count)
+              copy_panels<Tile>(data, (first + i + k) * rows, from, cx.full, x[k], y[k], z[k]);
           }
         }
       }

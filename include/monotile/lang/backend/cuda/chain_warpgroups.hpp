@@ -151,18 +151,22 @@ struct chain_cursor {
   }
 };
 
+/// One box to row `row` of a tile, panel by panel: by one lane.
+template <class Tile>
+MT_DEVICE void copy_panels(uint32_t tile, int row, const box_view& from, uint32_t full, int x, int y, int z) {
+  static_assert(Tile::row_bytes == 128, "the copy engine and what reads the tile agree on 128-byte panels");
+  MT_UNROLL
+  for (int panel = 0; panel < Tile::panels; ++panel)
+    hopper::copy_box(tile + panel * Tile::panel_bytes + row * 128, from.map, full, panel * Tile::panel_cols, x, y, z);
+}
 /// Boxes that do not exist lie outside the view, where the copy engine reads zeros.
 template <class Cfg, class T, int R, int C, along A, class Place>
 MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
   using Tile = smem_tile<T, R, C, A>;
-  static_assert(Tile::row_bytes == 128, "the copy engine and the matrix unit agree on 128-byte panels");
   const int rows = from.box_x * from.box_y;
   const uint32_t data = shared_address(to.data);
   const auto copy = [&](int box, const box_at& at) {
-    MT_UNROLL
-    for (int panel = 0; panel < Tile::panels; ++panel)
-      hopper::copy_box(data + panel * Tile::panel_bytes + box * rows * 128, from.map, cx.full, panel * Tile::panel_cols,
-                       at.x, at.y, at.z);
+    copy_panels<Tile>(data, box * rows, from, cx.full, at.x, at.y, at.z);
   };
   if (A == along::m || rows >= R) {
     const box_at at = place(0);
