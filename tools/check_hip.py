@@ -35,9 +35,7 @@ ARCHITECTURES = {
     "gfx1100": {"wave": 32, "registers": 1536, "granule": 24, "waves": 16, "lds": 65536, "simds": 4, "mfma": False},
 }
 MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_few_rows_bf16", "gemm_few_rows_f16"}
-NO_KERNELS = {"gemm_small_tiles_bf16": "tiles of sm_90a alone", "gemm_small_tiles_f16": "tiles of sm_90a alone",
-              "gemm_tiles_f32": "products of the CPU", "gemm_tiles_i8": "products of the CPU"}
-NO_KERNELS |= {f"prefill{dims}_{dtype}{scores}": "chained products have no AMD backend yet"
+NO_KERNELS = {f"prefill{dims}_{dtype}{scores}": "chained products have no AMD backend yet"
                for dims in (64, 128, 256) for dtype in ("bf16", "f16") for scores in ("", "_scored")}
 NO_KERNELS |= {f"decode_{dtype}{scores}": "chained products have no AMD backend yet" for dtype in ("bf16", "f16") for scores in ("", "_scored")}
 # Kernel's name -> (most bytes of private memory, reason).
@@ -144,6 +142,13 @@ def wanted_waves(arch, name, note):
     return max(program, min(arch["waves"], threads // arch["wave"] // arch["simds"]), 1)
 
 
+def files_of_others():
+    """Pattern of the files that hold kernels for other targets alone: MONOTILE_ONLY of cmake/kernels.cmake, names and targets by turns."""
+    words = re.search(r"set\(MONOTILE_ONLY (.*)\)", (ROOT / "cmake/kernels.cmake").read_text(encoding="utf-8"))[1].split()
+    names = [name.strip('"') for name, targets in zip(words[::2], words[1::2]) if not re.fullmatch(targets.strip('"'), "hip_gfx942")]
+    return re.compile("|".join(names))
+
+
 def examine(path, target):
     notes, code = notes_of(path), code_of(path)
     names = run("llvm-cxxfilt-22", text="\n".join(notes)).splitlines()
@@ -216,7 +221,8 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="one line for each kernel")
     arguments = parser.parse_args()
 
-    sources = {path.name.split(".")[0] for path in (ROOT / "src/ops").glob("*/*.kernels.cpp")}
+    others = files_of_others()
+    sources = {name for path in (ROOT / "src/ops").glob("*/*.kernels.cpp") if not others.fullmatch(name := path.name.split(".")[0])}
     work, wrong = [], []
     for target in ARCHITECTURES:
         folder = arguments.build / "kernels" / f"hip_{target}"

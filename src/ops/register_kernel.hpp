@@ -2,7 +2,7 @@
 // For *.kernels.cpp: a kernel of the language as an entry of the kernel table.
 
 #include "monotile/lang/lang.hpp"
-#include "ops/row_tiles.hpp"
+#include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 

@@ -84,7 +84,7 @@ class Registry {
 
 }  // namespace
 
-void register_kernel(std::string_view name, Target target, uint32_t variant, void (*function)()) {
+void register_kernel(const char* name, Target target, uint32_t variant, void (*function)()) {
   Registry::instance().add({name, target, variant, function});
 }
 

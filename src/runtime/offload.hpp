@@ -11,11 +11,10 @@
 //      table by the kind of the device. src/runtime/no_<backend>/ says in one line that a build has no such code.
 // A kernel is found by the name of its function in the code object; what a loader makes of it is kept in `Kernel::loaded`.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "monotile/device.hpp"
+#include "runtime/kernel_table.hpp"
 
 namespace monotile::offload {
 
@@ -33,8 +32,8 @@ inline constexpr int kMostDevices = 16;  ///< of one kind
 /// A kernel of a module; one per launch function.
 struct Kernel {
   const Module* module;
-  const char* name;                              ///< the mangled name of its function
-  std::atomic<void*> loaded[kMostDevices] = {};  ///< the loader's own, by index of the device; written once each
+  const char* name;                 ///< the mangled name of its function
+  void* loaded[kMostDevices] = {};  ///< the loader's own, by index of the device; written once each, read and written atomically
 };
 
 /// What one launch is.

@@ -92,8 +92,8 @@ TEST_F(HipLoader, LaunchesCarryTheirArguments) {
     EXPECT_EQ(std::memcmp(bytes, &params, sizeof params), 0);
   }
   EXPECT_EQ(fake<int()>("fake_modules")(), modules + 1) << "a module is loaded once";
-  EXPECT_NE(kernel.loaded[0].load(), nullptr);
-  EXPECT_EQ(kernel.loaded[1].load(), nullptr);
+  EXPECT_NE(kernel.loaded[0], nullptr);
+  EXPECT_EQ(kernel.loaded[1], nullptr);
   hip_driver.destroy_stream(0, stream);
 }
 

@@ -3,7 +3,7 @@
 
 #include "monotile/kernels/attention/attention_prefill.hpp"
 #include "ops/attention/prefill_configs.hpp"
-#include "ops/row_tiles.hpp"
+#include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 

@@ -3,7 +3,7 @@
 
 #include "monotile/kernels/gemm/row_dots.hpp"
 #include "ops/gemm/variants.hpp"
-#include "ops/row_tiles.hpp"
+#include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 

@@ -6,7 +6,7 @@
 
 #include "monotile/kernels/gemm/gemm_tiles.hpp"
 #include "ops/gemm/tile_configs.hpp"
-#include "ops/row_tiles.hpp"
+#include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 

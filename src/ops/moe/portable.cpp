@@ -3,11 +3,21 @@
 #include "monotile/kernels/moe/params.hpp"
 #include "ops/moe/moe.hpp"
 #include "ops/moe/variants.hpp"
+#include "ops/row_tiles.hpp"
 
 namespace monotile::ops {
 namespace {
 
 // ---- Router ----
+
+/// Ranks lie in the lanes of a row, where several rows share a program.
+RowTile pick_router_tile(int64_t experts, int64_t top_k, const DeviceInfo& device) {
+  if (device.device.kind == DeviceKind::cpu) return {kExperts128, 1, 1};
+  if (experts <= 128 && top_k <= 16) return {kExperts128, 128, 8};
+  if (experts <= 256 && top_k <= 32) return {kExperts256, 128, 4};
+  if (experts <= 512 && top_k <= 32) return {kExperts512, 128, 4};
+  return {kExpertsBlock, whole_waves((experts + 7) / 8, 1, device), 1};
+}
 
 auto router_kernel(const RouterArgs& a, const DeviceInfo& device) {
   return find_kernel(RouterArgs::op_name, target_of(device),

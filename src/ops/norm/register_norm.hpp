@@ -4,7 +4,7 @@
 #include "monotile/kernels/norm/rms_norm.hpp"
 #include "ops/norm/variants.hpp"
 #include "ops/register_kernel.hpp"
-#include "ops/row_tiles.hpp"
+#include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
@@ -22,7 +22,7 @@ void register_layout(norm::Types types) {
 
 template <class X, class R, bool Residual>
 void register_layouts(norm::Types types) {
-  if constexpr (lang::kTarget == Target::spirv) {  // few shapes: compiles_on_use in ops/row_tiles.hpp
+  if constexpr (lang::kTarget == Target::spirv) {  // few shapes: compiles_on_use in ops/row_layouts.hpp
     register_layout<X, R, Residual, kRows32>(types);
     register_layout<X, R, Residual, kStream>(types);
   } else if constexpr (lang::kHasLanes) {

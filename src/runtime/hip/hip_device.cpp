@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -223,7 +224,7 @@ void fill(int device, void* stream, void* destination, int value, size_t bytes) 
 
 /// The function of a kernel on a device; modules are loaded when the first of their kernels is.
 void* function_of(int device, offload::Kernel& kernel) {
-  std::atomic<void*>& slot = kernel.loaded[device];
+  const std::atomic_ref<void*> slot(kernel.loaded[device]);
   if (void* const there = slot.load(std::memory_order_acquire)) return there;
   static std::mutex loading;
   static auto* const modules =

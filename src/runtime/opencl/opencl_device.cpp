@@ -6,6 +6,7 @@
 #include <CL/cl.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -361,7 +362,7 @@ Loaded* load(State& s, const offload::Kernel& kernel) {
 }
 
 Loaded& loaded_on(int device, State& s, offload::Kernel& kernel) {
-  std::atomic<void*>& slot = kernel.loaded[device];
+  const std::atomic_ref<void*> slot(kernel.loaded[device]);
   if (void* const there = slot.load(std::memory_order_acquire)) return *static_cast<Loaded*>(there);
   static std::mutex building;
   const std::lock_guard lock(building);

@@ -98,7 +98,7 @@ struct RangeMask : EveryKey {
             common({0, prefix_of(q.sequence)}, range)};
   }
   /// Without branches: it is asked for each element of a block.
-  MT_FN bool sees(const Row& r, int key) const { return holds(r.own, key) | holds(r.prefix, key); }
+  MT_FN bool sees(const Row& r, int key) const { return (static_cast<int>(holds(r.own, key)) | static_cast<int>(holds(r.prefix, key))) != 0; }
   /// By one comparison: keys before the span wrap around to large numbers.
   static MT_FN bool holds(const KeySpan& s, int key) {
     const auto count = static_cast<uint32_t>(s.end > s.first ? s.end - s.first : 0);

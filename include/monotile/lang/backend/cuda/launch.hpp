@@ -1,16 +1,11 @@
 #pragma once
 // Launching on NVIDIA: one thread block per program.
 
-#include <cuda_runtime.h>
-
-#include <atomic>
 #include <cstdint>
-#include <string>
 
 #include "monotile/lang/backend/cuda/primitives.hpp"
 #include "monotile/lang/backend/simt/launch_common.hpp"
-#include "runtime/cuda/current_device.hpp"
-#include "runtime/kernels.hpp"
+#include "runtime/cuda/launch.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -34,57 +29,16 @@ __global__ void __launch_bounds__(max_threads_of<K>(), min_blocks_of<K>()) entry
   K::run(ctx, p);
 }
 
-inline void check_launch(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // a refused call must not show up again in the application's next one
-  throw Error(ErrorCode::device_error, std::string("cuda: ") + what + cudaGetErrorString(status));
-}
-
-/// Kernels may use 48 KB of shared memory unasked; more must be allowed once per kernel and device.
-inline void allow_scratch(const void* kernel, std::atomic<uint64_t>& allowed, int device) {
-  const uint64_t bit = uint64_t{1} << device;
-  if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return;
-  int most = 0;
-  cudaFuncAttributes attributes{};
-  check_launch(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit: ");
-  check_launch(cudaFuncGetAttributes(&attributes, kernel), "kernel attributes: ");
-  check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - static_cast<int>(attributes.sharedSizeBytes)),
-               "shared memory limit: ");
-  allowed.fetch_or(bit, std::memory_order_relaxed);
-}
-
 /// `Kernel::after_scratch` (optional, its value is not read): the kernel before takes all shared memory, and a
 /// multiprocessor must be empty before it is divided otherwise.
 template <class K, class Params>
 void launch(Stream& stream, const Grid& grid, const Params& params) {
   if (grid.programs == 0) return;
-  if (grid.programs > INT32_MAX) {
-    throw Error(ErrorCode::invalid_argument, "cuda: " + std::to_string(grid.programs) + " programs; at most 2147483647 fit into one launch");
-  }
-  const int device = stream.device().index;
-  const cuda::CurrentDevice selected(device);
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(grid.programs));
-  config.blockDim = dim3(static_cast<unsigned>(grid.threads));
-  config.dynamicSmemBytes = grid.scratch_bytes;
-  config.stream = static_cast<cudaStream_t>(stream.native());
-  cudaLaunchAttribute attributes[2] = {};
-  if constexpr (kTarget == Target::cuda_sm90) {  // older chips have no such waiting inside a kernel
-    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[0].val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = attributes;
-    config.numAttrs = 1;
-    if constexpr (requires { K::after_scratch; }) {
-      attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-      attributes[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
-      config.numAttrs = 2;
-    }
-  }
-  if (grid.scratch_bytes > 47 * 1024) {  // the slots count, too
-    static std::atomic<uint64_t> allowed{0};
-    allow_scratch(reinterpret_cast<const void*>(&entry<K, Params>), allowed, device);
-  }
-  check_launch(cudaLaunchKernelEx(&config, entry<K, Params>, params), "launch failed: ");
+  constexpr bool kWaits = kTarget == Target::cuda_sm90;  // older chips have no such waiting inside a kernel
+  static cuda::Launchable kernel{.entry = reinterpret_cast<const void*>(&entry<K, Params>),
+                                 .waits_itself = kWaits,
+                                 .after_scratch = kWaits && requires { K::after_scratch; }};
+  cuda::launch(stream, kernel, grid, &params);
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

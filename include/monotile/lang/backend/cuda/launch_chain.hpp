@@ -1,5 +1,5 @@
 #pragma once
-// Launching chained products on NVIDIA: maps of the rows are encoded here from the kernel's `bind`.
+// Launching chained products on NVIDIA: maps of the rows are encoded as the kernel's `bind` says.
 
 #include "monotile/lang/backend/cuda/chain_stream.hpp"
 #include "monotile/lang/backend/cuda/chain_warpgroups.hpp"
@@ -19,35 +19,10 @@ MT_DEVICE void chain_loop(Context& ctx, const Body& body) {
 
 namespace hopper {
 
-/// Boxes of 128 bytes x box_x x box_y rows, in 128-byte swizzle; what does not exist is read as zeros and not written.
-inline void encode_map(box_view& v, int box_x, int box_y) {
-  static_assert(sizeof(CUtensorMap) == sizeof(v.map));
-  const auto bytes = static_cast<cuuint64_t>(dtype_info(v.dtype).block_bytes);
-  const auto extent = [](int32_t n) { return static_cast<cuuint64_t>(n < 1 ? 1 : n); };
-  // Strides of dimensions with a single index are never used, but must look like strides.
-  const auto stride = [&](int32_t n, int64_t s) { return n > 1 ? static_cast<cuuint64_t>(s) * bytes : cuuint64_t{16}; };
-  const cuuint64_t extents[4] = {extent(v.cols), extent(v.extent_x), extent(v.extent_y), extent(v.extent_z)};
-  const cuuint64_t strides[3] = {stride(v.extent_x, v.stride_x), stride(v.extent_y, v.stride_y),
-                                 stride(v.extent_z, v.stride_z)};
-  const cuuint32_t box[4] = {static_cast<cuuint32_t>(128 / bytes), static_cast<cuuint32_t>(box_x),
-                             static_cast<cuuint32_t>(box_y), 1};
-  const cuuint32_t steps[4] = {1, 1, 1, 1};
-  CUtensorMap map;
-  const CUresult status =
-      map_encoder()(&map, v.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-                    4, v.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) {
-    throw Error(ErrorCode::device_error, "cuda: cuTensorMapEncodeTiled refuses rows of " + std::to_string(v.cols) +
-                                             ", " + std::to_string(v.extent_x) + " x " + std::to_string(v.extent_y) +
-                                             " x " + std::to_string(v.extent_z) + ": status " + std::to_string(status));
-  }
-  std::memcpy(v.map, &map, sizeof map);
-}
 struct box_binder {
-  void rows(box_view& v) const { encode_map(v, v.box_x, v.box_y); }
+  void rows(box_view& v) const { cuda::encode_map(v, v.box_x, v.box_y); }
   void result(box_view& v) const {
-    if (v.vectors && v.cols % 8 == 0 && 16 % v.box_x == 0) encode_map(v, v.box_x, 16 / v.box_x);
+    if (v.vectors && v.cols % 8 == 0 && 16 % v.box_x == 0) cuda::encode_map(v, v.box_x, 16 / v.box_x);
   }
 };
 
@@ -91,10 +66,10 @@ void launch_chain(Stream& stream, const Grid& grid, const Params& params) {
     K::bind(hopper::box_binder{}, bound);
     constexpr size_t kBytes = hopper::chain_bytes<K>();
     static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
-    static std::atomic<uint64_t> allowed{0};
-    hopper::launch_program(stream, hopper::chain_entry<K, Params>, allowed, bound,
-                           params.total < grid.programs ? params.total : grid.programs, hopper::chain_threads<Cfg>(),
-                           kBytes, 1, Cfg::kind == schedule::stream);
+    const Grid launched{params.total < grid.programs ? params.total : grid.programs, hopper::chain_threads<Cfg>(), kBytes};
+    static cuda::Launchable kernel{.entry = reinterpret_cast<const void*>(&hopper::chain_entry<K, Params>),
+                                   .waits_itself = Cfg::kind == schedule::stream};
+    cuda::launch(stream, kernel, launched, &bound);
   }
 }
 

@@ -1,9 +1,6 @@
 #pragma once
 // NVIDIA: one lane per C++ thread of execution, 32 to a wave.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
 
 #include "monotile/lang/reduction.hpp"
@@ -22,7 +19,15 @@ MT_FN int64_t promote(int64_t v) { return v; }
 MT_FN bool promote(bool v) { return v; }
 MT_FN indexed promote(indexed v) { return v; }
 MT_FN sums promote(sums v) { return v; }
-MT_FN float promote(half_t v) { return __half2float(__ushort_as_half(v.bits)); }
+MT_FN float promote(half_t v) {
+#if defined(__CUDA_ARCH__)
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v.bits));
+  return r;
+#else
+  return to_float(v);
+#endif
+}
 MT_FN float promote(bfloat16_t v) { return __builtin_bit_cast(float, static_cast<uint32_t>(v.bits) << 16); }
 
 MT_FN float promote(int8_t v) { return static_cast<float>(v); }
@@ -31,9 +36,9 @@ MT_FN float promote(uint8_t v) { return static_cast<float>(v); }
 MT_FN float promote(e4m3_t v) {
   uint32_t pair;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(v.bits)));
-  return __half2float(__ushort_as_half(static_cast<uint16_t>(pair)));
+  return promote(half_t{static_cast<uint16_t>(pair)});
 }
-MT_FN float promote(e5m2_t v) { return __half2float(__ushort_as_half(static_cast<uint16_t>(v.bits << 8))); }
+MT_FN float promote(e5m2_t v) { return promote(half_t{static_cast<uint16_t>(v.bits << 8)}); }
 #else
 MT_FN float promote(e4m3_t v) { return to_float(v); }
 MT_FN float promote(e5m2_t v) { return to_float(v); }
@@ -51,11 +56,27 @@ struct rounding<int32_t> {
 };
 template <>
 struct rounding<half_t> {
-  static MT_FN half_t apply(float v) { return {__half_as_ushort(__float2half_rn(v))}; }
+  static MT_FN half_t apply(float v) {
+#if defined(__CUDA_ARCH__)
+    half_t r;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+    return r;
+#else
+    return from_float<half_t>(v);
+#endif
+  }
 };
 template <>
 struct rounding<bfloat16_t> {
-  static MT_FN bfloat16_t apply(float v) { return {__bfloat16_as_ushort(__float2bfloat16_rn(v))}; }
+  static MT_FN bfloat16_t apply(float v) {
+#if defined(__CUDA_ARCH__)
+    bfloat16_t r;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+    return r;
+#else
+    return from_float<bfloat16_t>(v);
+#endif
+  }
 };
 
 /// Two values as 8-bit floats, the first in the low byte: saturating, ties to even, one NaN code.

@@ -2,12 +2,10 @@
 // Launching on AMD: one work-group per program.
 
 #include <cstdint>
-#include <string>
 
 #include "monotile/lang/backend/hip/primitives.hpp"
 #include "monotile/lang/backend/offload.hpp"
 #include "monotile/lang/backend/simt/launch_common.hpp"
-#include "runtime/kernels.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -38,10 +36,6 @@ entry(const Params p) {
 template <class K, class Params>
 void launch(Stream& stream, const Grid& grid, const Params& params) {
   if (grid.programs == 0) return;
-  if (grid.programs > INT32_MAX) {
-    throw Error(ErrorCode::invalid_argument,
-                "hip: " + std::to_string(grid.programs) + " programs; at most 2147483647 fit into one launch");
-  }
   const offload::Launch description{grid.programs, grid.threads, grid.scratch_bytes, &params, sizeof(Params)};
   MT_LAUNCH_KERNEL(stream, description, entry<K, Params>);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // What a kernel may say of the lanes of its programs, and what all targets with lanes have in common at a launch.
 
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_table.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 

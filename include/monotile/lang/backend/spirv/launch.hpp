@@ -1,12 +1,9 @@
 #pragma once
 // Launching through OpenCL: one work-group per program, one work-item per wave.
 
-#include <string>
-
 #include "monotile/lang/backend/offload.hpp"
 #include "monotile/lang/backend/spirv/primitives.hpp"
 #include "monotile/lang/backend/simt/launch_common.hpp"
-#include "runtime/kernels.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
