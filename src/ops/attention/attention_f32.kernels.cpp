@@ -1,4 +1,4 @@
-// Attention with queries in f32, compiled once per target.
+// Attention in f32, compiled once per target.
 
 #include "ops/attention/register_attention.hpp"
 
@@ -6,8 +6,6 @@ namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_attention_f32() {
   register_attention<float, float>(attention_kernels::f32_f32);
-  register_attention<float, half_t>(attention_kernels::f32_f16);
-  register_attention<float, bfloat16_t>(attention_kernels::f32_bf16);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
