@@ -103,6 +103,25 @@ struct swizzle {
   }
 };
 
+/// Where the elements of a tile lie whose rows run along k, as MFMA wants its operand: column by column, four neighbouring rows (of 16 bits) to a slot
+/// of eight bytes, the 16 slots of each 128 bytes exchanged by the number of the column. Sixteen lanes then hit all banks when they read 16 neighbouring
+/// columns of one slot, and when they write one column each of the chunks of eight that a row was copied by.
+template <int Rows>
+struct across_swizzle {
+  static_assert(Rows == 32 || Rows == 64, "columns of 64 or 128 bytes");
+  static MT_FN constexpr int bit(int v, int from, int to) { return (v >> from & 1) << to; }
+  /// What is exchanged with what: linear in the bits of the column, and one to one on both sets of 16 columns.
+  static MT_FN constexpr int exchange(int col) {
+    if (Rows == 64) return (col & 15) ^ bit(col, 6, 0) ^ bit(col, 4, 1) ^ bit(col, 5, 2);
+    return (col >> 1 & 7) ^ bit(col, 6, 0) ^ bit(col, 5, 1) ^ bit(col, 4, 3);
+  }
+  /// Byte offset of rows `row` to `row` + 3 of a column; `row` is a multiple of 4.
+  static MT_FN constexpr int offset(int row, int col) {
+    const int slot = Rows == 64 ? row >> 2 : (col & 1) * 8 + (row >> 2);
+    return (Rows == 64 ? col : col >> 1) * 128 + (slot ^ exchange(col)) * 8;
+  }
+};
+
 /// True if the swizzle of a tile of `rows` rows gives each chunk a place of its own.
 template <int RowBytes>
 constexpr bool swizzle_is_a_permutation(int rows) {

@@ -25,7 +25,7 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   Policy p{};
   p.merge = reinterpret_cast<const void*>(find_kernel("attention.decode_merge", target, variant(decode::kRing)));
   const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
-  for (const uint32_t path : {decode::kStream, decode::kRing}) {
+  for (const uint32_t path : {decode::kStream, decode::kRing, decode::kStaged}) {
     if (path == decode::kStream && !engine) continue;
     p.shape = decode::shape_of(path, dims);
     p.kernel = reinterpret_cast<const void*>(find_kernel("attention.decode", target, variant(path)));

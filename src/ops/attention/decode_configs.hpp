@@ -8,10 +8,10 @@ namespace monotile::ops::decode {
 using lang::chain_config;
 using lang::schedule;
 
-/// ring: every GPU, any alignment. stream: sm_90a, what suits the copy engine.
-enum Path : uint32_t { kRing, kStream, kPaths };
+/// ring: NVIDIA and 32 emulated lanes, any alignment. stream: sm_90a, what suits the copy engine. staged: CDNA and 64 emulated lanes, any alignment.
+enum Path : uint32_t { kRing, kStream, kStaged, kPaths };
 
-/// 32 rows are what MFMA takes at once; with mma.sync two waves of 16 copy, and the second one's products are idle work
+/// Of mma.sync two waves of 16 copy, and the second one's products are idle work
 /// that nobody waits for. 41 KB of shared memory with 128 columns: five programs to a multiprocessor of sm_90.
 template <uint32_t P, uint32_t D>
 struct config_at : chain_config<schedule::ring, 32, 64, D == prefill::up_to_64 ? 64 : 128,
@@ -25,6 +25,13 @@ template <>
 struct config_at<kStream, prefill::up_to_128> : chain_config<schedule::stream, 16, 128, 128, 128, 3, 16, 8> {};
 template <>
 struct config_at<kStream, prefill::up_to_256> : chain_config<schedule::stream, 16, 64, 256, 256, 3, 16, 4> {};
+/// 32 rows are what MFMA takes at once: programs are single waves, and no barrier waits for another.
+template <>
+struct config_at<kStaged, prefill::up_to_64> : chain_config<schedule::staged, 32, 32, 64, 64, 1, 32, 1, 8> {};
+template <>
+struct config_at<kStaged, prefill::up_to_128> : chain_config<schedule::staged, 32, 32, 128, 128, 1, 32, 1, 4> {};
+template <>
+struct config_at<kStaged, prefill::up_to_256> : chain_config<schedule::staged, 32, 32, 256, 256, 1, 32, 1, 3> {};
 
 struct TileShape {
   int bm, bn;
@@ -33,6 +40,7 @@ template <uint32_t P, uint32_t D>
 inline constexpr TileShape kShape{config_at<P, D>::bm, config_at<P, D>::bn};
 constexpr TileShape shape_of(uint32_t path, uint32_t dims) {
   if (path == kRing) return kShape<kRing, prefill::up_to_128>;  // the same for all
+  if (path == kStaged) return kShape<kStaged, prefill::up_to_128>;  // the same for all
   return dims == prefill::up_to_64    ? kShape<kStream, prefill::up_to_64>
          : dims == prefill::up_to_128 ? kShape<kStream, prefill::up_to_128>
                                       : kShape<kStream, prefill::up_to_256>;

@@ -24,7 +24,7 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const Target target = target_of(device);
   Policy p{};
   p.dims = lanes ? prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))) : prefill::up_to_64;
-  for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing}) {
+  for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing, prefill::kStaged}) {
     if (path == prefill::kOverlapped) {
       const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
       if (!engine || cache_box(a, prefill::shape_of(path, p.dims, scores_of(a)).bn) < 8) continue;

@@ -13,8 +13,9 @@ using lang::schedule;
 
 /// Head dimensions (the larger of keys' and values') up to 64, 128, 256: what lies between is filled up with zeros.
 enum Dims : uint32_t { up_to_64, up_to_128, up_to_256, kDims };
-/// plain: CPU, any head dimension. ring: every GPU, any alignment. overlapped: sm_90a, what suits the copy engine.
-enum Path : uint32_t { kPlain, kRing, kOverlapped, kPaths };
+/// plain: CPU, any head dimension. ring: NVIDIA and 32 emulated lanes, any alignment. overlapped: sm_90a, what suits the copy engine. staged: CDNA and 64
+/// emulated lanes, any alignment.
+enum Path : uint32_t { kPlain, kRing, kOverlapped, kStaged, kPaths };
 /// The library's functors: masks alone, or masks and changes of scores.
 enum Scores : uint32_t { kMasks, kScored, kScores };
 
@@ -36,6 +37,13 @@ template <uint32_t S>
 struct config_at<kOverlapped, up_to_128, S> : chain_config<schedule::pingpong, 128, 128, 128, 128, 2> {};
 template <uint32_t S>
 struct config_at<kOverlapped, up_to_256, S> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2> {};
+/// Four waves of 32 rows. Registers bound how many programs share a compute unit, of which each SIMD has a wave.
+template <uint32_t S>
+struct config_at<kStaged, up_to_64, S> : chain_config<schedule::staged, 128, 64, 64, 64, 1, 32, 1, 3> {};
+template <uint32_t S>
+struct config_at<kStaged, up_to_128, S> : chain_config<schedule::staged, 128, 64, 128, 128, 1, 32, 1, 2> {};
+template <uint32_t S>
+struct config_at<kStaged, up_to_256, S> : chain_config<schedule::staged, 128, 64, 256, 256, 1, 32, 1, 1> {};
 
 struct TileShape {
   int bm, bn;
@@ -45,6 +53,7 @@ inline constexpr TileShape kShape{config_at<P, D, S>::bm, config_at<P, D, S>::bn
 constexpr TileShape shape_of(uint32_t path, uint32_t dims, uint32_t scores) {
   if (path == kPlain) return kShape<kPlain, up_to_64, kMasks>;
   if (path == kRing) return dims == up_to_256 ? kShape<kRing, up_to_256, kMasks> : kShape<kRing, up_to_128, kMasks>;
+  if (path == kStaged) return kShape<kStaged, up_to_128, kMasks>;  // the same for all
   if (dims == up_to_64)
     return scores == kMasks ? kShape<kOverlapped, up_to_64, kMasks> : kShape<kOverlapped, up_to_64, kScored>;
   return dims == up_to_256 ? kShape<kOverlapped, up_to_256, kMasks> : kShape<kOverlapped, up_to_128, kMasks>;

@@ -23,7 +23,8 @@ void register_decode_kernels(uint32_t scores) {
   // Changed scores on sm_80, ptxas 13.0: 8 bytes of spills with bf16.
   constexpr bool kSpills = spills(dtype_of<T>, Dims) ||
                            (lang::kTarget == Target::cuda_sm80 && Dims == prefill::up_to_256 && Score::changes_scores);
-  if constexpr (!kSpills) register_decode_kernel<T, decode::kRing, Dims, Score>(scores);
+  if constexpr (lang::kHasMfma) register_decode_kernel<T, decode::kStaged, Dims, Score>(scores);
+  if constexpr (lang::kHasRing && !kSpills) register_decode_kernel<T, decode::kRing, Dims, Score>(scores);
   using Params = kernels::DecodeParams<Score>;
   using Merge = kernels::MergeDecode<decode::config_at<decode::kRing, Dims>, T, attention_kernels::layout<Dims>, Score>;
   register_kernel("attention.decode_merge", lang::kTarget, decode::variant(dtype_of<T>, decode::kRing, Dims, scores),

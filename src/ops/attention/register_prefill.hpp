@@ -32,7 +32,8 @@ void register_prefill(uint32_t scores) {
     if constexpr (dtype_of<T> == DType::bf16 && Dims == prefill::up_to_64)
       register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64>(DType::none, scores);
   } else {
-    if constexpr (!spills(dtype_of<T>, Dims))
+    if constexpr (lang::kHasMfma) register_prefill_kernel<T, Score, prefill::kStaged, Dims>(dtype_of<T>, scores);
+    if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims))
       register_prefill_kernel<T, Score, prefill::kRing, Dims>(dtype_of<T>, scores);
     // Dimensions above 128 would spill 68 bytes there.
     if constexpr (lang::kHasWarpgroups && Dims != prefill::up_to_256)

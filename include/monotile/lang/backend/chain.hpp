@@ -5,6 +5,8 @@
 
 #if defined(MONOTILE_TARGET_CUDA)
 #include "monotile/lang/backend/cuda/launch_chain.hpp"
+#elif defined(MONOTILE_TARGET_HIP)
+#include "monotile/lang/backend/hip/launch_chain.hpp"
 #elif defined(MONOTILE_TARGET_EMULATED)
 #include "monotile/lang/backend/emulated/launch_chain.hpp"
 #elif defined(MONOTILE_TARGET_CPU)

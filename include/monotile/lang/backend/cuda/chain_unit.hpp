@@ -7,9 +7,6 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasChains = true;
 
-/// Where byte `byte` of a chunk of row `row` lies in it: only MFMA wants some elsewhere.
-MT_FN constexpr int element_byte(int, int byte) { return byte; }
-
 struct across_reads {
   /// ldmatrix, each 8 x 8 matrix transposed.
   static MT_DEVICE void read4_across(uint32_t (&r)[4][1], const unsigned char* const (&row)[1]) {
@@ -47,6 +44,8 @@ MT_FN int unforeseen(int v) {
 #endif
   return v;
 }
+/// v; the compiler may put it where it is used, which it does well.
+MT_FN float computed_here(float v) { return v; }
 /// 2^x; what is below 2^-126 becomes 0. For weights that are added up and rounded to 16 bits.
 MT_FN float weight_exp2(float x) {
 #if defined(__CUDA_ARCH__)

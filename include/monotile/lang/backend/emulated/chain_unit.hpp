@@ -2,14 +2,13 @@
 // Chained products on the emulated GPUs: reads across, copies, rounding.
 
 #include "monotile/lang/backend/emulated/launch_tiles.hpp"
-#include "monotile/lang/backend/simt/mfma.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasChains = true;
 
-/// Where byte `byte` of a chunk of row `row` lies in it.
-inline int element_byte(int row, int byte) { return kWave == 64 ? mfma_half(row, byte) : byte; }
+/// 64 lanes copy by way of registers (simt/chain_staged.hpp).
+struct no_queue {};
 
 struct across_reads {
   /// ldmatrix, each 8 x 8 matrix transposed.
@@ -25,39 +24,19 @@ struct across_reads {
       }
     }
   }
-  /// ds_read_u16 into one half of a word.
-  static void read_half(uint32_t (&words)[kLanes], const unsigned char* const (&from)[kLanes], int half) {
-    for (int l = 0; l < kLanes; ++l) {
-      uint16_t element;
-      std::memcpy(&element, from[l], 2);
-      emulated::note_read(from[l], 2);
-      words[l] = half == 0 ? element : (words[l] & 0xffffu) | static_cast<uint32_t>(element) << 16;
-    }
-    emulated::count_shared_access(from, kLanes, 4);
-  }
 };
+using chain_queue = std::conditional_t<kWave == 32, ring_queue, no_queue>;
 
-/// Copies that are there at once, the halves of chunks where MFMA looks for them.
-struct direct_queue {
-  void add(unsigned char* to, const void* from, int bytes, int, int row, int) {
-    if (bytes != 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0) misaligned_access(from);
-    vector16 v{};
-    std::memcpy(&v, from, static_cast<size_t>(bytes));
-    put(to, v, row, 0);
+/// Words of a lane into shared memory: ds_write_b32, b64 and b128.
+template <int Words>
+inline void store_shared(unsigned char* const (&to)[kLanes], const uint32_t (&words)[Words][kLanes]) {
+  for (int l = 0; l < kLanes; ++l) {
+    if (reinterpret_cast<uintptr_t>(to[l]) % (4 * Words) != 0) misaligned_access(to[l]);
+    emulated::note_write(to[l], 4 * Words);
+    for (int w = 0; w < Words; ++w) std::memcpy(to[l] + 4 * w, &words[w][l], 4);
   }
-  void put(unsigned char* to, const vector16& v, int row, int) {
-    if (reinterpret_cast<uintptr_t>(to) % 16 != 0) misaligned_access(to);
-    emulated::note_write(to, 16);
-    const auto* bytes = reinterpret_cast<const unsigned char*>(&v);
-    std::memcpy(to + element_byte(row, 0), bytes, 8);
-    std::memcpy(to + element_byte(row, 8), bytes + 8, 8);
-  }
-  void close_group() {}
-  template <int Open>
-  void wait() {}
-};
-using chain_queue = std::conditional_t<kWave == 32, ring_queue, direct_queue>;
-
+  emulated::count_shared_access(to, kLanes, 4 * Words, emulated::Phases::consecutive);
+}
 /// Two values as 16-bit floats, the first in the low half: ties to even.
 template <class T>
 inline uint32_t round_pair(float low, float high) {
@@ -66,8 +45,17 @@ inline uint32_t round_pair(float low, float high) {
 inline vector16 load_shared16(const unsigned char* p) { return load16(p); }
 /// The lanes of a wave run side by side.
 inline void wave_sync() {}
+/// From any lane of the wave.
+template <class T>
+inline void shuffle_from(T (&out)[kLanes], const T (&in)[kLanes], const int (&lane)[kLanes]) {
+  for (int l = 0; l < kLanes; ++l) out[l] = in[lane[l]];
+}
+/// A value that all lanes share, told to the compiler.
+inline bool same_for_all(bool v) { return v; }
 /// Hides from the compilers of GPUs where a value comes from.
 inline int unforeseen(int v) { return v; }
+/// And that it could be computed later.
+inline float computed_here(float v) { return v; }
 /// 2^x; what is below 2^-126 becomes 0. For weights that are added up and rounded to 16 bits.
 inline float weight_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 
@@ -78,6 +66,6 @@ inline float weight_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 using chain_unit = std::conditional_t<kWave == 32, mma_chain_unit<matrix_unit, across_reads>,
-                                      mfma_chain_unit<matrix_unit, across_reads>>;
+                                      mfma_chain_unit<matrix_unit>>;
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

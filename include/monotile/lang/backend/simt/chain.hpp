@@ -85,33 +85,17 @@ MT_FN void first_product(chain_context<Cfg, T>& cx, Acc& s, const A& a, const B&
   clear(cx, s);
   MT_UNROLL
   for (int k = 0; k < Cfg::da; k += Layout::k) {
-    uint32_t rows[Acc::tall][Layout::transposed ? Unit::b_words : Unit::a_words][kLanes];
+    uint32_t rows[Acc::tall][Unit::a_words][kLanes];
     MT_UNROLL
-    for (int i = 0; i < Acc::tall; ++i) {
-      if constexpr (Layout::transposed) {
-        uint32_t y[1][Unit::b_words][kLanes];
-        Unit::load_b(cx, y, a, cx.first_row + i * Layout::rows, k);
-        for (int w = 0; w < Unit::b_words; ++w) {
-          for (int l = 0; l < kLanes; ++l) rows[i][w][l] = y[0][w][l];
-        }
-      } else {
-        Unit::load_a(cx, rows[i], a, cx.first_row + i * Layout::rows, k);
-      }
-    }
+    for (int i = 0; i < Acc::tall; ++i) Unit::load_a(cx, rows[i], a, cx.first_row + i * Layout::rows, k);
     MT_UNROLL
     for (int j = 0; j < Acc::wide; j += Unit::b_at_once) {
-      if constexpr (Layout::transposed) {
-        uint32_t x[Unit::a_words][kLanes];
-        Unit::load_a(cx, x, b, j * Layout::cols, k);
-        for (int i = 0; i < Acc::tall; ++i) Unit::template multiply<T>(s.d[i][j], x, rows[i]);
-      } else {
-        uint32_t y[Unit::b_at_once][Unit::b_words][kLanes];
-        Unit::load_b(cx, y, b, j * Layout::cols, k);
+      uint32_t y[Unit::b_at_once][Unit::b_words][kLanes];
+      Unit::load_b(cx, y, b, j * Layout::cols, k);
+      MT_UNROLL
+      for (int i = 0; i < Acc::tall; ++i) {
         MT_UNROLL
-        for (int i = 0; i < Acc::tall; ++i) {
-          MT_UNROLL
-          for (int h = 0; h < Unit::b_at_once; ++h) Unit::template multiply<T>(s.d[i][j + h], rows[i], y[h]);
-        }
+        for (int h = 0; h < Unit::b_at_once; ++h) Unit::template multiply<T>(s.d[i][j + h], rows[i], y[h]);
       }
     }
   }
@@ -127,18 +111,12 @@ MT_FN void second_product(chain_context<Cfg, T>& cx, Acc& o, const Operand& weig
   for (int s = 0; s < Operand::steps; ++s) {
     MT_UNROLL
     for (int j = 0; j < Acc::wide; j += Unit::b_at_once) {
-      if constexpr (Layout::transposed) {
-        uint32_t x[Unit::a_words][kLanes];
-        Unit::load_a_across(cx, x, c, s * Layout::step, j * Layout::cols);
-        for (int i = 0; i < Acc::tall; ++i) Unit::template multiply<T>(o.d[i][j], x, weights.w[i][s]);
-      } else {
-        uint32_t y[Unit::b_at_once][Unit::b_words][kLanes];
-        Unit::load_b_across(cx, y, c, s * Layout::step, j * Layout::cols);
+      uint32_t y[Unit::b_at_once][Unit::b_words][kLanes];
+      Unit::load_b_across(cx, y, c, s * Layout::step, j * Layout::cols);
+      MT_UNROLL
+      for (int i = 0; i < Acc::tall; ++i) {
         MT_UNROLL
-        for (int i = 0; i < Acc::tall; ++i) {
-          MT_UNROLL
-          for (int h = 0; h < Unit::b_at_once; ++h) Unit::template multiply<T>(o.d[i][j + h], weights.w[i][s], y[h]);
-        }
+        for (int h = 0; h < Unit::b_at_once; ++h) Unit::template multiply<T>(o.d[i][j + h], weights.w[i][s], y[h]);
       }
     }
   }

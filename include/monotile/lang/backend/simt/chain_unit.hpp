@@ -27,22 +27,18 @@ struct mma_chain_unit : Unit {
     }
   }
 };
-/// MFMA: four elements of a column, one at a time.
-template <class Unit, class Read>
+/// MFMA: four elements of a column are neighbours in a tile that was turned when it was copied.
+template <class Unit>
 struct mfma_chain_unit : Unit {
   using row_layout = mfma_rows;
   template <class Ctx, class Tile>
   static MT_FN void load_a_across(Ctx& cx, uint32_t (&a)[2][kLanes], const Tile& tile, int k, int col) {
-    MT_UNROLL
-    for (int e = 0; e < 4; ++e) {
-      const unsigned char* from[kLanes];
-      for (int l = 0; l < kLanes; ++l) {
-        const coordinate at = mfma_m32n32k8::a(cx.lane(l), e);  // row: along the tile's columns
-        from[l] =
-            tile.data + Tile::offset(k + at.col, (col + at.row) / 8) + element_byte(k + at.col, (col + at.row) % 8 * 2);
-      }
-      Read::read_half(a[e / 2], from, e % 2);
+    const unsigned char* from[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      const coordinate at = Unit::atom::a(cx.lane(l), 0);  // row: along the tile's columns
+      from[l] = tile.data + Tile::offset(k + at.col, col + at.row);
     }
+    Unit::reader::read8(a, from);
   }
 };
 

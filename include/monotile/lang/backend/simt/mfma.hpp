@@ -13,6 +13,7 @@ MT_FN constexpr bool mfma_halves_exchanged(int row) { return row / 8 % 2 != 0; }
 template <class Reader, class Atom>
 struct mfma_loads {
   using atom = Atom;
+  using reader = Reader;
   static constexpr int a_words = Atom::a_elements / 2, b_words = Atom::b_elements / 2, b_at_once = 1;
   static_assert(a_words == 2 && b_words == 2, "eight bytes a lane");
 

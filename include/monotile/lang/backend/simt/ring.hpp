@@ -29,6 +29,11 @@ struct alignas(1024) smem_tile {
   static MT_FN constexpr int offset(int row, int chunk) {
     return chunk / panel_chunks * panel_bytes + swizzle<row_bytes>::offset(row, chunk % panel_chunks);
   }
+  /// Of an element, where nothing is exchanged within chunks (mfma_half).
+  static MT_FN constexpr int place(int row, int col) {
+    constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+    return offset(row, col / kVector) + col % kVector * static_cast<int>(sizeof(T));
+  }
   unsigned char data[bytes];
 };
 

@@ -6,7 +6,7 @@
 #include "monotile/lang/backend/simt/chain_unit.hpp"
 #include "monotile/lang/chain_config.hpp"
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__clang__)
 #define MT_NO_UNROLL _Pragma("unroll 1")
 #else
 #define MT_NO_UNROLL
@@ -171,7 +171,7 @@ MT_FN row_values<Layout, R> row_sum(Cx& cx, row_acc<Layout, R, C>& acc) {
   fill_rows(cx, a, 0.0f);
   fill_rows(cx, b, 0.0f);
   each_element(acc, [&](float& x, int i, int, int e, int l) { (e % 2 == 0 ? a : b).v[slot_of<Layout>(i, e)][l] += x; });
-  return map_rows([](float x, float y) { return x + y; }, a, b);
+  return map_rows([](float x, float y) { return computed_here(x + y); }, a, b);
 }
 template <class Cx, class Layout, int R>
 MT_FN row_values<Layout, R> row_total(Cx&, row_values<Layout, R> parts) {
@@ -269,12 +269,12 @@ MT_FN uint32_t carries_of_unbounded(const vector16& v) {
   return found & 0x80008000u;
 }
 /// Does this lane's share of a tile, one in `lanes`, hold an inf or a NaN?
-template <class T, int R, int C, along A>
-MT_FN bool share_is_unbounded(const smem_tile<T, R, C, A>& tile, int lane, int lanes) {
+template <class Tile>
+MT_FN bool share_is_unbounded(const Tile& tile, int lane, int lanes) {
   uint32_t found = 0;
   MT_NO_UNROLL
   for (int chunk = lane; chunk < static_cast<int>(sizeof tile.data) / 16; chunk += lanes) {
-    found |= carries_of_unbounded<T>(load_shared16(tile.data + chunk * 16));
+    found |= carries_of_unbounded<typename Tile::element>(load_shared16(tile.data + chunk * 16));
   }
   return found != 0;
 }
@@ -316,7 +316,7 @@ MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand
             for (int e = 0; e < Layout::elements; ++e) {
               const int col = j * Layout::cols + Layout::at(here, e).col;
               const float x = weight[Layout::slot(e)];
-              const auto* place = c.data + Tile::offset(row, col / 8) + element_byte(row, col % 8 * 2);
+              const auto* place = c.data + Tile::place(row, col);
               const float y = promote(*reinterpret_cast<const T*>(place));
               if (x != 0.0f) acc.d[i][j][e][l] += x * y;
             }
