@@ -96,6 +96,43 @@ static_assert(covers_exactly_once<sums_of_rows<mfma_rows>>(64) && rows_are_as_sa
 
 static_assert(swizzle_is_a_permutation<128>(256) && swizzle_is_a_permutation<64>(256));
 
+/// Slots of a tile that is read across: each once, and all 16 of 128 bytes by what sixteen lanes do at a time.
+template <int Rows>
+constexpr bool slots_are_a_permutation(int cols) {
+  bool seen[256 * 16] = {};
+  for (int col = 0; col < cols; ++col) {
+    for (int row = 0; row < Rows; row += 4) {
+      const int offset = across_swizzle<Rows>::offset(row, col);
+      if (offset % 8 != 0 || offset < 0 || offset >= Rows * cols * 2 || seen[offset / 8]) return false;
+      seen[offset / 8] = true;
+    }
+  }
+  return true;
+}
+template <int Rows>
+constexpr int slots_hit(int row, int col, int col_step) {
+  unsigned hit = 0;
+  for (int i = 0; i < 16; ++i) hit |= 1u << (across_swizzle<Rows>::offset(row, col + i * col_step) / 8 % 16);
+  int count = 0;
+  for (; hit != 0; hit &= hit - 1) ++count;
+  return count;
+}
+static_assert(slots_are_a_permutation<64>(64) && slots_are_a_permutation<64>(128) && slots_are_a_permutation<64>(256));
+static_assert(slots_are_a_permutation<32>(64) && slots_are_a_permutation<32>(128) && slots_are_a_permutation<32>(256));
+
+TEST(Swizzle, ColumnsReadAcrossHitAllBanks) {
+  for (int row = 0; row < 64; row += 4) {
+    for (int col = 0; col < 256; col += 16) {
+      EXPECT_EQ(slots_hit<64>(row, col, 1), 16);
+      if (row < 32) EXPECT_EQ(slots_hit<32>(row, col, 1), 16);
+    }
+    for (int col = 0; col < 8; ++col) {  // one column of each of the chunks that sixteen lanes bring
+      EXPECT_EQ(slots_hit<64>(row, col, 8), 16);
+      if (row < 32) EXPECT_EQ(slots_hit<32>(row, col, 8), 16);
+    }
+  }
+}
+
 TEST(Swizzle, EightRowsOfOneColumnHitAllBanks) {
   for (int row = 0; row < 256; row += 8) {
     for (int chunk = 0; chunk < 8; ++chunk) EXPECT_EQ(bank_groups_hit<128>(row, chunk), 8);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "monotile/lang/backend/emulated/shared_memory.hpp"
 #include "ops/attention/attention.hpp"
 #include "tests/ops/attention_cases.hpp"
 
@@ -139,6 +140,37 @@ TEST_P(Prefill, ValuesThatAreNotSeenDoNotLeak) {
   }
 }
 
+// Infinities keep their sign in rows that see them, and two of different signs make NaN: weights of 0 hide both from the others.
+TEST_P(Prefill, InfinitiesOfBothSigns) {
+  for (const auto& [dtype, dim] :
+       std::vector<std::pair<DType, int64_t>>{{DType::bf16, 64}, {DType::f16, 128}, {DType::bf16, 256}}) {
+    Problem p({.dtype = dtype,
+               .cache = dtype,
+               .heads = 1,
+               .kv_heads = 1,
+               .dim_qk = dim,
+               .dim_v = dim,
+               .queries = {130},
+               .lengths = {130}},
+              405);
+    p.values.set(90 * dim + 3, INFINITY);
+    p.values.set(110 * dim + 3, -INFINITY);
+    p.values.set(100 * dim + dim - 1, -INFINITY);
+    Stream stream(device());
+    run_tiles(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    for (int64_t row = 0; row < 130; ++row) {
+      const double both = p.out.get(row * dim + 3), negative = p.out.get(row * dim + dim - 1);
+      EXPECT_TRUE(row < 90    ? std::isfinite(both)
+                  : row < 110 ? both == INFINITY
+                              : std::isnan(both))
+          << dim << ": " << both << " at row " << row;
+      EXPECT_TRUE(row < 100 ? std::isfinite(negative) : negative == -INFINITY)
+          << dim << ": " << negative << " at row " << row;
+    }
+  }
+}
+
 // A NaN query: NaN in both outputs of its row, and in no other.
 TEST_P(Prefill, NanQuery) {
   Problem p({.heads = 1, .queries = {70}, .lengths = {90}}, 410);
@@ -196,6 +228,27 @@ TEST_P(Prefill, PagesBeforeTheWindowAreNotLookedUp) {
   status.fetch(stream);
   EXPECT_LE(relative_norm(p.out, wanted), bound(DType::bf16));
   EXPECT_EQ(status.get(0), 0);
+}
+
+/// Fragments and copies touch every bank as evenly as can be, on 64 lanes also where blocks are turned.
+TEST(SharedMemoryEmulated, NoBankConflictsInAttention) {
+  for (const int16_t wave : {32, 64}) {
+    for (const int64_t dim : {64, 128, 256}) {
+      for (const int64_t queries : {130, 1}) {
+        const Device device{DeviceKind::emulated, wave};
+        Problem p({.heads = 1, .kv_heads = 1, .dim_qk = dim, .dim_v = dim, .queries = {queries}, .lengths = {192}},
+                  440);
+        Stream stream(device);
+        const AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+        (void)emulated::take_shared_accesses();
+        run_by(queries == 1 ? ops::attention_decode_tiles : ops::attention_tiles, args, stream);
+        const emulated::SharedAccesses seen = emulated::take_shared_accesses();
+        EXPECT_GT(seen.needed, 0u);
+        EXPECT_EQ(seen.passes, seen.needed)
+            << "wave of " << wave << ", " << dim << " columns, " << queries << " queries";
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ using lang::schedule;
 /// ring: NVIDIA and 32 emulated lanes, any alignment. stream: sm_90a, what suits the copy engine. staged: CDNA and 64 emulated lanes, any alignment.
 enum Path : uint32_t { kRing, kStream, kStaged, kPaths };
 
-/// Of mma.sync two waves of 16 copy, and the second one's products are idle work
+/// 32 rows: two waves of 16 of mma.sync copy, and the products of the second one are idle work
 /// that nobody waits for. 41 KB of shared memory with 128 columns: five programs to a multiprocessor of sm_90.
 template <uint32_t P, uint32_t D>
 struct config_at : chain_config<schedule::ring, 32, 64, D == prefill::up_to_64 ? 64 : 128,
@@ -29,7 +29,7 @@ struct config_at<kStream, prefill::up_to_256> : chain_config<schedule::stream, 1
 template <>
 struct config_at<kStaged, prefill::up_to_64> : chain_config<schedule::staged, 32, 32, 64, 64, 1, 32, 1, 8> {};
 template <>
-struct config_at<kStaged, prefill::up_to_128> : chain_config<schedule::staged, 32, 32, 128, 128, 1, 32, 1, 4> {};
+struct config_at<kStaged, prefill::up_to_128> : chain_config<schedule::staged, 32, 32, 128, 128, 1, 32, 1, 6> {};
 template <>
 struct config_at<kStaged, prefill::up_to_256> : chain_config<schedule::staged, 32, 32, 256, 256, 1, 32, 1, 3> {};
 
@@ -39,7 +39,7 @@ struct TileShape {
 template <uint32_t P, uint32_t D>
 inline constexpr TileShape kShape{config_at<P, D>::bm, config_at<P, D>::bn};
 constexpr TileShape shape_of(uint32_t path, uint32_t dims) {
-  if (path == kRing) return kShape<kRing, prefill::up_to_128>;  // the same for all
+  if (path == kRing) return kShape<kRing, prefill::up_to_128>;      // the same for all
   if (path == kStaged) return kShape<kStaged, prefill::up_to_128>;  // the same for all
   return dims == prefill::up_to_64    ? kShape<kStream, prefill::up_to_64>
          : dims == prefill::up_to_128 ? kShape<kStream, prefill::up_to_128>

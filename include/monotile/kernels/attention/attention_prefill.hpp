@@ -159,8 +159,7 @@ struct AttentionPrefill {
     }
     if (hides) {
       map_cells_at(cx, s, of_row, [&](float x, const auto& row, int col) {
-        const bool exists = first + col < t.length, seen = p.score.sees(row, first + col);
-        return (static_cast<int>(exists) & static_cast<int>(seen)) != 0 ? x : -kInfinity;  // without branches
+        return ((first + col < t.length) & p.score.sees(row, first + col)) ? x : -kInfinity;  // without branches
       });
     }
     const float scale = exponent_scale();

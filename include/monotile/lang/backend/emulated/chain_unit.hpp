@@ -65,7 +65,7 @@ inline float weight_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
-using chain_unit = std::conditional_t<kWave == 32, mma_chain_unit<matrix_unit, across_reads>,
-                                      mfma_chain_unit<matrix_unit>>;
+using chain_unit =
+    std::conditional_t<kWave == 32, mma_chain_unit<matrix_unit, across_reads>, mfma_chain_unit<matrix_unit>>;
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -13,7 +13,8 @@ MT_FN void chain_loop(Context& ctx, const Body& body) {
 }
 template <class K, class Params>
 void launch_chain(Stream& stream, const Grid&, const Params& params) {
-  static_assert((staged_chain_bytes<K> + kSlotBytes) * K::Config::programs <= arch::lds_bytes, "LDS of the programs of a compute unit");
+  static_assert((staged_chain_bytes<K> + kSlotBytes) * K::Config::programs <= arch::lds_bytes,
+                "LDS of the programs of a compute unit");
   launch_staged_chain<K>(stream, params);
 }
 

@@ -22,8 +22,9 @@ struct staged_chain_context {
   using rows_of = row_values<typename staged_chain_traits<Cfg>::layout, R>;
   using rows = rows_of<staged_chain_traits<Cfg>::wave_rows>;
   Context& program;
-  int first_row;    ///< of this wave within the tile
-  int nothing = 0;  ///< 0, but renewed before each product and each copy: places in tiles are computed there, not kept in registers
+  int first_row;  ///< of this wave within the tile
+  int nothing =
+      0;  ///< 0, but renewed before each product and each copy: places in tiles are computed there, not kept in registers
   MT_FN int thread(int l) const { return program.thread(l) + nothing; }
   MT_FN int lane(int l) const { return program.thread(l) % kWave + nothing; }
 };
@@ -136,7 +137,8 @@ MT_FN void put_chunks(staged_chain_context<Cfg, T>&, smem_tile<T, R, C, A>& to, 
     places[l] = to.data + smem_tile<T, R, C, A>::offset(row[l], chunk[l]);
     MT_UNROLL
     for (int w = 0; w < 4; ++w) {
-      const uint32_t here = v[0][l].word[w], there = v[0][l].word[w ^ 2];  // values: a choice of places would be made in memory
+      const uint32_t here = v[0][l].word[w],
+                     there = v[0][l].word[w ^ 2];  // values: a choice of places would be made in memory
       words[w][l] = exchanged ? there : here;
     }
   }
@@ -164,7 +166,8 @@ MT_FN void put_chunks(staged_chain_context<Cfg, T>&, turned_tile<T, R, C>& to, c
 }
 /// A block leaves the registers.
 template <class Cfg, class T, class Tile, int R, int C, int Threads, int Together>
-MT_FN void settle(staged_chain_context<Cfg, T>& cx, Tile& to, const block_on_its_way<T, R, C, Threads, Together>& from) {
+MT_FN void settle(staged_chain_context<Cfg, T>& cx, Tile& to,
+                  const block_on_its_way<T, R, C, Threads, Together>& from) {
   using Block = block_on_its_way<T, R, C, Threads, Together>;
   cx.nothing = unforeseen(0);
   MT_UNROLL
@@ -199,6 +202,8 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx,
     int row[kLanes], chunk[kLanes];
     MT_UNROLL
     for (int r = 0; r < Together; ++r) {
+      cx.nothing = unforeseen(
+          0);  // with what is hidden below: one row after the other, or elements would take the most registers
       const T* start[kLanes];
       for (int l = 0; l < kLanes; ++l) row[l] = Block::row(cx.thread(l), i) + r;
       boxes.find(start, row);
@@ -210,6 +215,7 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx,
         MT_UNROLL
         for (int e = 0; e < 8; ++e) elements.v[e] = first[e < left ? e : 0];
         v[r][l] = only_first(__builtin_bit_cast(vector16, elements), left);
+        for (uint32_t& word : v[r][l].word) hide(word);
       }
     }
     for (int l = 0; l < kLanes; ++l) row[l] -= Together - 1;
@@ -231,8 +237,7 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx, row_operand<Layout, R, C
     for (int i = 0; i < Operand::tall; ++i) {
       const int row = cx.first_row + i * Layout::rows + first.row, along_y = from.box_y == 1 ? 0 : row / from.box_x;
       const bool exists = row < at.rows;
-      const T* const start =
-          data + (exists ? from.offset(at.x + row - along_y * from.box_x, at.y + along_y, at.z) : 0);
+      const T* const start = data + (exists ? from.offset(at.x + row - along_y * from.box_x, at.y + along_y, at.z) : 0);
       const int cols = (exists ? from.cols : 0) - first.col;
       if (from.vectors) {
         MT_UNROLL
@@ -246,7 +251,8 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx, row_operand<Layout, R, C
       } else {
         MT_UNROLL
         for (int s = 0; s < Operand::steps; ++s) {
-          const int step = unforeseen(s * Layout::step);  // one step after the other: all at once would take all registers
+          const int step =
+              unforeseen(s * Layout::step);  // one step after the other: all at once would take all registers
           uint32_t element[4];
           MT_UNROLL
           for (int e = 0; e < 4; ++e) {
@@ -315,7 +321,9 @@ struct unbounded_marks {
   static constexpr int mantissa = dtype_of<T> == DType::f16 ? 10 : 7, bias = dtype_of<T> == DType::f16 ? 15 : 127;
   static constexpr uint32_t mantissas = ((1u << mantissa) - 1) * 0x00010001u;
   /// 2^e, twice.
-  static MT_FN constexpr uint32_t power(int e) { return static_cast<uint32_t>(bias + e) << mantissa << 16 | static_cast<uint32_t>(bias + e) << mantissa; }
+  static MT_FN constexpr uint32_t power(int e) {
+    return static_cast<uint32_t>(bias + e) << mantissa << 16 | static_cast<uint32_t>(bias + e) << mantissa;
+  }
   static constexpr int field = 7;  ///< bits of a count
   static MT_FN uint32_t of_unbounded(uint32_t v) {
     return spread_bit((v & 0x7fff7fffu & ~mantissas) + (1u << mantissa) * 0x00010001u, 15);
@@ -331,7 +339,8 @@ struct unbounded_marks {
   /// What a sum of marks has met, in two bits: 1 for inf, 2 for -inf, 3 for NaN or both.
   static MT_FN uint32_t met(float marks) {
     const auto counts = static_cast<uint32_t>(marks), one = (1u << field) - 1;
-    return ((counts & one) != 0 ? 1u : 0u) | ((counts >> field & one) != 0 ? 2u : 0u) | (counts >> 2 * field != 0 ? 3u : 0u);
+    return ((counts & one) != 0 ? 1u : 0u) | ((counts >> field & one) != 0 ? 2u : 0u) |
+           (counts >> 2 * field != 0 ? 3u : 0u);
   }
 };
 /// What each sum has met so far. It is added when all is known: sums are scaled until then, and 0 times inf is NaN again.
@@ -349,7 +358,8 @@ MT_FN void add_unbounded(row_acc<Layout, R, C>& o, const unbounded_sums<row_acc<
 }
 /// What is not finite in c, for the rows that see it.
 template <class Cfg, class T, class Acc, class Rows, class C>
-MT_FN void note_unbounded(staged_chain_context<Cfg, T>& cx, unbounded_sums<Acc>& unbounded, const Rows& weights, const C& c) {
+MT_FN void note_unbounded(staged_chain_context<Cfg, T>& cx, unbounded_sums<Acc>& unbounded, const Rows& weights,
+                          const C& c) {
   using Layout = typename Acc::layout;
   using Marks = unbounded_marks<T>;
   static_assert(C::rows < 1 << Marks::field);
@@ -363,7 +373,8 @@ MT_FN void note_unbounded(staged_chain_context<Cfg, T>& cx, unbounded_sums<Acc>&
       }
       MT_UNROLL
       for (int k = 0; k < Rows::steps; ++k) {
-        cx.nothing = unforeseen(0);  // with what is hidden below: one step after the other, since this rare path would take the most registers
+        cx.nothing = unforeseen(
+            0);  // with what is hidden below: one step after the other, since this rare path would take the most registers
         uint32_t x[chain_unit::a_words][kLanes], y[chain_unit::b_words][kLanes];
         chain_unit::load_a_across(cx, x, c, k * Layout::step, j * Layout::cols);
         for (int l = 0; l < kLanes; ++l) {
@@ -498,7 +509,8 @@ MT_FN void staged_chain(Context& ctx, const Body& body) {
 }
 
 template <class K>
-inline constexpr size_t staged_chain_bytes = sizeof(staged_chain_memory<typename K::Config, typename K::element>) + 1024;
+inline constexpr size_t staged_chain_bytes = sizeof(staged_chain_memory<typename K::Config, typename K::element>) +
+                                             1024;
 
 /// K for as many lanes as its configuration has, so many of which should fit on a compute unit at once.
 template <class K, int MaxThreads, int ResidentThreads>
@@ -510,7 +522,10 @@ template <class K, class Params>
 void launch_staged_chain(Stream& stream, const Params& params) {
   using Cfg = typename K::Config;
   constexpr int kThreads = staged_chain_traits<Cfg>::threads;
-  launch<staged_chain_kernel<K, kThreads, kThreads * Cfg::programs>>(stream, Grid{params.total, kThreads, staged_chain_bytes<K>}, params);
+  // Registers are those of a SIMD: the one with the most waves bounds them.
+  constexpr int kSimds = 4, kWaves = (staged_chain_traits<Cfg>::waves * Cfg::programs + kSimds - 1) / kSimds;
+  launch<staged_chain_kernel<K, kThreads, kWaves * kSimds * kWave>>(
+      stream, Grid{params.total, kThreads, staged_chain_bytes<K>}, params);
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
