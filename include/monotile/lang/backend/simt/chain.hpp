@@ -70,12 +70,6 @@ MT_FN void copy_boxes(chain_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, cons
   }
 }
 
-/// The matrix unit, by a name that is looked up late: only one of its two kinds has each load.
-template <class>
-struct unit_at {
-  using type = chain_unit;
-};
-
 /// s = a b^T for the rows of this wave.
 template <class Cfg, class T, class Acc, class A, class B>
 MT_FN void first_product(chain_context<Cfg, T>& cx, Acc& s, const A& a, const B& b) {

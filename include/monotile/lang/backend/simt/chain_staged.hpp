@@ -275,16 +275,17 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx, row_operand<Layout, R, C
 template <class Cfg, class T, class Acc, class Rows, class B>
 MT_FN void first_product(staged_chain_context<Cfg, T>& cx, Acc& s, const Rows& a, const B& b) {
   using Layout = typename Acc::layout;
+  using Unit = typename unit_at<Layout>::type;
   cx.nothing = unforeseen(0);
   clear(cx, s);
   MT_UNROLL
   for (int k = 0; k < Rows::steps; ++k) {
     MT_UNROLL
     for (int j = 0; j < Acc::wide; ++j) {
-      uint32_t x[chain_unit::a_words][kLanes];
-      chain_unit::load_a(cx, x, b, j * Layout::cols, k * Layout::step);
+      uint32_t x[Unit::a_words][kLanes];
+      Unit::load_a(cx, x, b, j * Layout::cols, k * Layout::step);
       MT_UNROLL
-      for (int i = 0; i < Acc::tall; ++i) chain_unit::template multiply<T>(s.d[i][j], x, a.w[i][k]);
+      for (int i = 0; i < Acc::tall; ++i) Unit::template multiply<T>(s.d[i][j], x, a.w[i][k]);
     }
   }
 }
@@ -292,15 +293,16 @@ MT_FN void first_product(staged_chain_context<Cfg, T>& cx, Acc& s, const Rows& a
 template <class Cfg, class T, class Acc, class Rows, class C>
 MT_FN void second_product(staged_chain_context<Cfg, T>& cx, Acc& o, const Rows& weights, const C& c) {
   using Layout = typename Acc::layout;
+  using Unit = typename unit_at<Layout>::type;
   cx.nothing = unforeseen(0);
   MT_UNROLL
   for (int k = 0; k < Rows::steps; ++k) {
     MT_UNROLL
     for (int j = 0; j < Acc::wide; ++j) {
-      uint32_t x[chain_unit::a_words][kLanes];
-      chain_unit::load_a_across(cx, x, c, k * Layout::step, j * Layout::cols);
+      uint32_t x[Unit::a_words][kLanes];
+      Unit::load_a_across(cx, x, c, k * Layout::step, j * Layout::cols);
       MT_UNROLL
-      for (int i = 0; i < Acc::tall; ++i) chain_unit::template multiply<T>(o.d[i][j], x, weights.w[i][k]);
+      for (int i = 0; i < Acc::tall; ++i) Unit::template multiply<T>(o.d[i][j], x, weights.w[i][k]);
     }
   }
 }
@@ -361,6 +363,7 @@ template <class Cfg, class T, class Acc, class Rows, class C>
 MT_FN void note_unbounded(staged_chain_context<Cfg, T>& cx, unbounded_sums<Acc>& unbounded, const Rows& weights,
                           const C& c) {
   using Layout = typename Acc::layout;
+  using Unit = typename unit_at<Layout>::type;
   using Marks = unbounded_marks<T>;
   static_assert(C::rows < 1 << Marks::field);
   MT_UNROLL
@@ -375,8 +378,8 @@ MT_FN void note_unbounded(staged_chain_context<Cfg, T>& cx, unbounded_sums<Acc>&
       for (int k = 0; k < Rows::steps; ++k) {
         cx.nothing = unforeseen(
             0);  // with what is hidden below: one step after the other, since this rare path would take the most registers
-        uint32_t x[chain_unit::a_words][kLanes], y[chain_unit::b_words][kLanes];
-        chain_unit::load_a_across(cx, x, c, k * Layout::step, j * Layout::cols);
+        uint32_t x[Unit::a_words][kLanes], y[Unit::b_words][kLanes];
+        Unit::load_a_across(cx, x, c, k * Layout::step, j * Layout::cols);
         for (int l = 0; l < kLanes; ++l) {
           MT_UNROLL
           for (int w = 0; w < Layout::words; ++w) {
@@ -385,7 +388,7 @@ MT_FN void note_unbounded(staged_chain_context<Cfg, T>& cx, unbounded_sums<Acc>&
             hide(y[w][l]);
           }
         }
-        chain_unit::template multiply<T>(marks, x, y);
+        Unit::template multiply<T>(marks, x, y);
       }
       MT_UNROLL
       for (int e = 0; e < Layout::elements; ++e) {

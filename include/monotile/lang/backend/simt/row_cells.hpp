@@ -14,6 +14,12 @@
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
+/// The matrix unit, by a name that is looked up late: only one of its two kinds has each load.
+template <class>
+struct unit_at {
+  using type = chain_unit;
+};
+
 /// Sums: Rows x Cols of a wave.
 template <class Layout, int Rows, int Cols>
 struct row_acc {
