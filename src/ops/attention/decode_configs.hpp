@@ -27,7 +27,7 @@ template <>
 struct config_at<kStream, prefill::up_to_256> : chain_config<schedule::stream, 16, 64, 256, 256, 3, 16, 4> {};
 /// 32 rows are what MFMA takes at once: programs are single waves, and no barrier waits for another.
 template <>
-struct config_at<kStaged, prefill::up_to_64> : chain_config<schedule::staged, 32, 32, 64, 64, 1, 32, 1, 8> {};
+struct config_at<kStaged, prefill::up_to_64> : chain_config<schedule::staged, 32, 32, 64, 64, 1, 32, 1, 9> {};
 template <>
 struct config_at<kStaged, prefill::up_to_128> : chain_config<schedule::staged, 32, 32, 128, 128, 1, 32, 1, 6> {};
 template <>

@@ -23,8 +23,8 @@ struct staged_chain_context {
   using rows = rows_of<staged_chain_traits<Cfg>::wave_rows>;
   Context& program;
   int first_row;  ///< of this wave within the tile
-  int nothing =
-      0;  ///< 0, but renewed before each product and each copy: places in tiles are computed there, not kept in registers
+  /// 0, but renewed before each product and each copy: places in tiles are computed there, not kept in registers.
+  int nothing = 0;
   MT_FN int thread(int l) const { return program.thread(l) + nothing; }
   MT_FN int lane(int l) const { return program.thread(l) % kWave + nothing; }
 };
