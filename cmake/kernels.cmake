@@ -51,7 +51,7 @@ function(monotile_add_kernels targets)
       add_library(monotile_kernels_${target} OBJECT ${sources})
       set_target_properties(monotile_kernels_${target} PROPERTIES CUDA_ARCHITECTURES OFF)
       target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_ARCH_${target}} -O3 --expt-relaxed-constexpr -DMONOTILE_TARGET_CUDA
-                             -Xcompiler=-fPIC -diag-suppress=20012,20013,20014,177)
+                             -Xcompiler=-fPIC -diag-suppress=20012,20013,20014,177,128,445)
     else()
       add_library(monotile_kernels_${target} OBJECT ${kernel_sources})
       target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}}

@@ -30,7 +30,7 @@ RopeArgs = _args("RopeArgs", _tensors("q_out", "k_out", "q", "k", "positions", "
 ActivationArgs = _args("ActivationArgs", _tensors("y", "gate", "up") + [("activation", ctypes.c_int32)])
 SoftmaxArgs = _args("SoftmaxArgs", _tensors("y", "x") + [("scale", ctypes.c_float), ("log", ctypes.c_int32)])
 EmbeddingArgs = _args("EmbeddingArgs", _tensors("y", "table", "ids", "status") + [("scale", ctypes.c_float)])
-GemmArgs = _args("GemmArgs", _tensors("c", "a", "b", "bias", "residual") + [("cast", ctypes.c_int32)])
+GemmArgs = _args("GemmArgs", _tensors("c", "a", "b", "bias", "residual") + [("cast", ctypes.c_int32)] + _tensors("a_scale", "b_scale") + [("form", ctypes.c_int32)])
 LayerNormArgs = _args("LayerNormArgs", RmsNormArgs._fields_[1:])
 RmsNormQuantiseArgs = _args("RmsNormQuantiseArgs", _tensors("codes", "scales", "y", "residual", "x", "gamma", "beta") +
                             [("eps", ctypes.c_float), ("gamma_offset", ctypes.c_float), ("given_scales", ctypes.c_int32)])

@@ -359,8 +359,8 @@ typedef struct monotile_gemm_args {
   const monotile_tensor* bias;     /* optional */
   const monotile_tensor* residual; /* optional, may be c */
   int32_t cast;                    /* monotile_product_cast */
-  const monotile_tensor* a_scale;  /* optional, with int8 operands: [1] or [m] */
-  const monotile_tensor* b_scale;  /* optional, with int8 operands: [1] or [n] */
+  const monotile_tensor* a_scale;  /* optional, with int8 or fp8 operands: [1] or [m] */
+  const monotile_tensor* b_scale;  /* optional, with int8 or fp8 operands: [1] or [n] */
   int32_t form;                    /* monotile_product_form */
 } monotile_gemm_args;
 #define MONOTILE_GEMM_ARGS_INIT \

@@ -85,6 +85,7 @@ Definition<ops::SoftmaxArgs> softmax_definition() {
 template <DType B>
 Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes) {
   constexpr int64_t kColumns = 16;  // of c, checked together
+  const bool codes = is_code(dtypes.front());
   return {name,
           {"m", "n", "k"},
           std::move(dtypes),
@@ -92,7 +93,11 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
             GemmArgs a;
             a.a = d.input(t, {s[0], s[2]});
             a.b = d.input(B == DType::none ? t : B, {s[1], s[2]});
-            a.c = d.output(t, {s[0], s[1]});
+            a.c = d.output(is_code(t) ? DType::bf16 : t, {s[0], s[1]});
+            if (is_code(t)) {
+              a.a_scale = d.input(DType::f32, {s[0]}, 0.5, 1.5);
+              a.b_scale = d.input(DType::f32, {s[1]}, 0.5, 1.5);
+            }
             return a;
           },
           [](const Dims& s) {
@@ -104,13 +109,18 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
             const int64_t groups = (a.c.dim(1) + kColumns - 1) / kColumns, first = piece % groups * kColumns;
             const int64_t last = std::min(first + kColumns, a.c.dim(1));
             cut_rows({&a.a, &a.c}, piece / groups);
+            if (a.a_scale.defined()) a.a_scale = a.a_scale.slice(0, piece / groups, piece / groups + 1);
+            if (a.b_scale.defined()) a.b_scale = a.b_scale.slice(0, first, last);
             a.b = a.b.slice(0, first, last);
             a.c = a.c.slice(1, first, last);
           },
           [](const GemmArgs& a) { return std::vector{a.c}; },
           1.0,
-          // k 2^-24 sum |a||b|, of numbers whose mean size is a half.
-          [](const Dims& s) { return static_cast<double>(s[2]) * 0x1p-24 * static_cast<double>(s[2]) / 4; }};
+          // k 2^-24 sum |a||b|, of numbers whose mean size is a half; Hopper's sums of 8-bit floats 2^-12 more.
+          [codes](const Dims& s) {
+            const double k = static_cast<double>(s[2]);
+            return (k * 0x1p-24 + (codes ? 0x1p-12 : 0.0)) * k / 4 * (codes ? 2.25 : 1.0);
+          }};
 }
 
 /// `batch` sequences of `keys` keys in pages of 16, of which the last `queries` are asked for.
@@ -198,6 +208,7 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, silu_definition());
     add(list, softmax_definition());
     add(list, gemm_definition<DType::none>("gemm", {DType::bf16, DType::f16, DType::f32}));
+    add(list, gemm_definition<DType::none>("gemm_fp8", {DType::f8_e4m3}));  // with a scale for each row and column
     const std::vector<DType> activations = {DType::bf16, DType::f16, DType::f32};
     add(list, gemm_definition<DType::bf16>("gemm_mixed", {DType::f32}));  // bf16 weights under fp32 activations
     add(list, gemm_definition<DType::q4_0>("gemm_q4_0", activations));

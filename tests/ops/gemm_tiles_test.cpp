@@ -113,8 +113,11 @@ class GemmTilesTest : public OnDevice {
         if (s.bias != DType::none) steps += std::abs(o.bias.get(j));
         if (s.residual != DType::none) steps += std::abs(o.residual.get(i * s.n + j));
         if (s.in_place) steps += std::abs(o.c.get(i * s.n + j));
+        // Hopper's fp8 instructions keep fewer bits of their sums.
+        const bool short_sums = is_code(s.a) && s.a != DType::i8 && target_of(device_info(device())) == Target::cuda_sm90;
         bounds[static_cast<size_t>(i * s.n + j)] =
-            (static_cast<double>(s.k) * 0x1p-24 + (s.cast == ProductCast::bf16 ? 0x1p-7 : 0.0)) * size +
+            (static_cast<double>(s.k) * 0x1p-24 + (s.cast == ProductCast::bf16 ? 0x1p-7 : short_sums ? 0x1p-12 : 0.0)) *
+                size +
             3 * 0x1p-24 * (steps + size);
         if (s.c == DType::i32) bounds[static_cast<size_t>(i * s.n + j)] = 0.0;
       }
@@ -207,18 +210,23 @@ TEST_P(GemmTilesTest, ManyTilesAndSteps) {
 /// Every tile that this target has, whatever the model thinks of it: several tiles with tails, more steps than stages.
 TEST_P(GemmTilesTest, EveryConfiguration) {
   if (device().kind == DeviceKind::cpu) GTEST_SKIP() << "each path of a CPU has one for a type of operands";
-  for (const DType t : {DType::bf16, DType::f16}) {
+  for (const DType t : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2}) {
+    const DType plain = is_code(t) ? DType::bf16 : t;  // of results and of what is added to them
     for (config_ = 0; config_ < ops::tiles::kConfigs; ++config_) {
       forced_ = find_kernel(ops::tiles::kernel_name(config_), target_of(device_info(device())),
                             ops::tiles::variant(t, config_));
       if (forced_ == nullptr) continue;
-      const bool splits =
-          config_ == ops::tiles::kSplit || config_ == ops::tiles::kFewSplit16 || config_ == ops::tiles::kFewSplit64;
+      const bool splits = ops::tiles::splits(config_);
       for (const int split : {1, 2, 4, 8}) {
         if ((split > 1) != splits) continue;
         split_ = split;
         SCOPED_TRACE("configuration " + std::to_string(config_) + " split " + std::to_string(split));
-        check({.a = t, .c = t, .m = 270, .n = slow() ? 200 : 600, .k = 648});
+        check({.a = t, .c = plain, .m = 270, .n = slow() ? 200 : 600, .k = is_code(t) ? 1296 : 648});
+        if (is_code(t)) {
+          check({.a = t, .c = DType::f16, .m = 130, .n = 264, .k = 1040, .a_scales = 130, .b_scales = 264});
+          check({.a = t, .c = plain, .m = 140, .n = 150, .k = 1021, .padding = 3, .bias = DType::f32, .residual = plain, .a_scales = 1});
+          continue;
+        }
         if (ops::tiles::lies_across(config_)) {
           for (const int64_t m : {1, 17, 64})
             check({.a = t, .c = t, .m = m, .n = slow() ? 140 : 333, .k = 648, .bias = t, .residual = t});
@@ -299,6 +307,49 @@ TEST_P(GemmTilesTest, Forms) {
     check({.a = DType::f32, .c = DType::f32, .m = 47, .n = 69, .k = 300, .form = form, .cast = ProductCast::bf16});
     check({.a = DType::i8, .c = DType::i32, .m = 47, .n = 69, .k = 301, .padding = 1, .form = form});
     check({.a = DType::f32, .c = DType::f32, .m = 5, .n = 6, .k = 0, .bias = DType::f32, .form = form});
+  }
+}
+
+/// 8-bit floats on every device: sizes, alignments and forms, scales for all rows and for each.
+TEST_P(GemmTilesTest, Fp8) {
+  for (const DType t : {DType::f8_e4m3, DType::f8_e5m2}) {
+    for (const int64_t m : {1, 17, 70}) {
+      for (const int64_t n : {1, 40, 133}) {
+        for (const int64_t k : {0, 1, 16, 31, 130, 272})
+          check({.a = t, .c = DType::bf16, .m = m, .n = n, .k = k, .padding = (16 - k % 16) % 16, .a_scales = m, .b_scales = n});
+      }
+    }
+    for (const DType c : {DType::f32, DType::f16, DType::bf16}) {
+      check({.a = t, .c = c, .m = 33, .n = 72, .k = 160, .bias = c, .residual = DType::f32, .a_scales = 1, .b_scales = 72});
+      check({.a = t, .c = c, .m = 33, .n = 72, .k = 161, .padding = 3, .offset = 1, .in_place = true, .b_scales = 1});
+    }
+    for (const ProductForm form : {ProductForm::nn, ProductForm::tn})
+      check({.a = t, .c = DType::f32, .m = 33, .n = 70, .k = 145, .padding = 3, .form = form, .a_scales = 33});
+  }
+}
+
+/// Every code enters a product as the number that it is: NaN, infinity, subnormals and both zeros too.
+TEST_P(GemmTilesTest, EveryCodeOfFp8) {
+  for (const DType t : {DType::f8_e4m3, DType::f8_e5m2}) {
+    for (const int64_t k : {32, 33}) {  // k = 33: rows that no copy engine takes
+      Operands o;
+      o.a = TestTensor(t, {256, k}), o.b = TestTensor(t, {8, k}), o.c = TestTensor(DType::f32, {256, 8});
+      o.a.fill(0.0), o.b.fill(0.0);
+      for (int64_t code = 0; code < 256; ++code) {
+        static_cast<uint8_t*>(o.a.host().data)[code * k + code % k] = static_cast<uint8_t>(code);
+        for (int64_t j = 0; j < 8; ++j) o.b.set(j * k + code % k, 1.0);
+      }
+      run_tiles({.a = t, .c = DType::f32, .m = 256, .n = 8, .k = k}, o);
+      for (int64_t i = 0; i < o.c.size(); ++i) {
+        const int64_t code = i / 8;
+        const double got = o.c.get(i), right = o.a.get(code * k + code % k);
+        if (std::isnan(right)) {
+          EXPECT_TRUE(std::isnan(got)) << "code " << code << " became " << got;
+        } else {
+          EXPECT_EQ(got, right) << "code " << code;
+        }
+      }
+    }
   }
 }
 

@@ -26,6 +26,9 @@ enum class ProductForm : uint8_t {
 ///
 /// int8 (on CPU): a and b i8, k <= 2^16, the sums exact. c i32 is the sums as they are, without scales, bias or residual; c f32, f16 or bf16 is
 /// sum a_scale b_scale + bias (+ residual), the scales f32, [1] for the whole operand or [m] and [n]; bias and residual f32 or the dtype of c.
+///
+/// fp8: a and b both f8_e4m3 or both f8_e5m2, c f32, f16 or bf16, scales, bias and residual as for int8. Codes enter exactly; on sm_90a, whose
+/// instructions keep fewer bits of fp8 sums, |error| may be 2^-12 sum |a||b| more.
 struct GemmArgs {
   static constexpr const char* op_name = "gemm";
   TensorView c, a, b;
@@ -33,7 +36,7 @@ struct GemmArgs {
   TensorView residual;  ///< optional, may be c
   ProductCast cast = ProductCast::none;
   ProductForm form = ProductForm::nt;
-  TensorView a_scale, b_scale;  ///< optional, with int8 operands
+  TensorView a_scale, b_scale;  ///< optional, with int8 or fp8 operands
 
   int64_t m() const { return c.dim(0); }
   int64_t n() const { return c.dim(1); }

@@ -57,6 +57,8 @@ struct Library {
 };
 
 cudaDataType_t type_of(DType dtype) {
+  if (dtype == DType::f8_e4m3) return CUDA_R_8F_E4M3;
+  if (dtype == DType::f8_e5m2) return CUDA_R_8F_E5M2;
   return dtype == DType::f16 ? CUDA_R_16F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
@@ -78,7 +80,22 @@ struct Product {
     const cudaDataType_t type = type_of(args.a.dtype);
     lib.layout_create(&a, type, k, n, static_cast<int64_t>(k));
     lib.layout_create(&b, type, k, m, static_cast<int64_t>(k));
-    lib.layout_create(&c, type, n, m, static_cast<int64_t>(n));
+    lib.layout_create(&c, type_of(args.c.dtype), n, m, static_cast<int64_t>(n));
+    if (is_code(args.a.dtype)) set_scales(lib, args);
+  }
+
+  /// A factor for each row of both operands where they are given so, and sums as the instructions keep them: the fastest that the library has.
+  void set_scales(const Library& lib, const ops::GemmArgs& args) const {
+    const int8_t fast = 1;
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof(fast));
+    const void *of_a = args.b_scale.data, *of_b = args.a_scale.data;
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(&of_a), sizeof(of_a));
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(&of_b), sizeof(of_b));
+#if CUBLAS_VERSION >= 120900
+    const cublasLtMatmulMatrixScale_t each = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &each, sizeof(each));
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &each, sizeof(each));
+#endif
   }
 
   cublasStatus_t run(const Library& lib, cudaStream_t stream, const ops::GemmArgs& args) const {

@@ -9,8 +9,18 @@ namespace {
 
 constexpr const char* kKernel = "embedding";
 
+/// Layouts kBlock1, kExact + kBlock1 and kExact + kBlock2: rows of all types, and rows of whole aligned vectors of one type.
+ChunkTile tile_of(const EmbeddingArgs& a, const DeviceInfo& device) {
+  const int64_t tokens = a.y.dim(0), cols = a.y.dim(1), vectors = (cols + 7) / 8;
+  const bool exact = a.table.dtype == a.y.dtype && whole_vectors(a.y) && whole_vectors(a.table);
+  if (vectors <= 16) return {kBlock1, device.wave, 1, 1};
+  ChunkTile tile = pick_chunk_tile(tokens, cols, exact, device, 2);
+  if (device.device.kind == DeviceKind::cpu) tile.layout = kBlock1;
+  return tile;
+}
+
 auto kernel_of(const EmbeddingArgs& a, const DeviceInfo& device) {
-  return find_kernel(kKernel, target_of(device), variant_of(a.table.dtype, a.y.dtype, 0));
+  return find_kernel(kKernel, target_of(device), variant_of(a.table.dtype, a.y.dtype, tile_of(a, device).layout));
 }
 
 const char* supports(const EmbeddingArgs& a, const DeviceInfo& device) {
@@ -19,13 +29,10 @@ const char* supports(const EmbeddingArgs& a, const DeviceInfo& device) {
 
 double cost(const EmbeddingArgs&, const DeviceInfo&) { return 1.0; }
 
-/// One vector a lane: rows are short, and latency is what counts.
 void make_plan(const EmbeddingArgs& a, const DeviceInfo& device, Plan<EmbeddingArgs>& plan) {
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
-  const int64_t vectors = (a.y.dim(1) + 7) / 8, wave = device.wave, most = 256;
-  const int64_t chunks = device.device.kind == DeviceKind::cpu ? 1 : (vectors + most - 1) / most;
-  const int64_t threads = ((vectors + chunks - 1) / chunks + wave - 1) / wave * wave;
-  plan.config = {threads, chunks};
+  const ChunkTile tile = tile_of(a, device);
+  plan.config = {tile.threads, tile.chunks};
 }
 
 template <class T>

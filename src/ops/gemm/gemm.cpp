@@ -35,8 +35,8 @@ void check_beside(const char* name, const TensorView& view, DType other, Device 
 /// One factor for all rows of an operand, or one for each.
 void check_scale(const char* name, const TensorView& scale, int64_t rows, const GemmArgs& args, Device device) {
   if (!scale.defined()) return;
-  if (args.a.dtype != DType::i8 || args.c.dtype == DType::i32)
-    check::fail(op, name, "given", "with int8 operands and a floating-point c only");
+  if (!is_code(args.a.dtype) || args.c.dtype == DType::i32)
+    check::fail(op, name, "given", "with int8 or fp8 operands and a floating-point c only");
   check::present(op, name, scale, device);
   check::rank(op, name, scale, 1, 1);
   check::dtype(op, name, scale, {DType::f32});
@@ -52,16 +52,16 @@ void check_args(const GemmArgs& args, Device device) {
   const bool a_by_k = args.form == ProductForm::tn, b_by_k = args.form != ProductForm::nt;
   check::present(op, "a", args.a, device);
   check::rank(op, "a", args.a, 2, 2);
-  check::dtype(op, "a", args.a, {DType::f32, DType::f16, DType::bf16, DType::i8});
+  check::dtype(op, "a", args.a, {DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2});
   check::inner_stride(op, "a", args.a);
   check::element_aligned(op, "a", args.a);
-  const bool integers = args.a.dtype == DType::i8;
+  const bool codes = is_code(args.a.dtype), integers = args.a.dtype == DType::i8;
   const int64_t m = args.a.dim(a_by_k ? 1 : 0), k = args.a.dim(a_by_k ? 0 : 1);
 
   check::present(op, "b", args.b, device);
   check::rank(op, "b", args.b, 2, 2);
-  if (integers) {
-    check::dtype(op, "b", args.b, {DType::i8});
+  if (codes) {
+    check::dtype(op, "b", args.b, {args.a.dtype});
   } else {
     check::dtype(
         op, "b", args.b,
@@ -81,6 +81,8 @@ void check_args(const GemmArgs& args, Device device) {
     constexpr int64_t kMostInt8 = 65536;  // 128 * 128 * k stays within 31 bits
     if (k > kMostInt8) check::fail(op, "a", "k = " + std::to_string(k), "k up to 65536 with int8 operands");
     check::dtype(op, "c", args.c, {DType::i32, DType::f32, DType::f16, DType::bf16});
+  } else if (codes) {
+    check::dtype(op, "c", args.c, {DType::f32, DType::f16, DType::bf16});
   } else {
     check::dtype(op, "c", args.c, {args.a.dtype, DType::f32});
   }
@@ -94,7 +96,7 @@ void check_args(const GemmArgs& args, Device device) {
 
   if (args.c.dtype == DType::i32 && (args.bias.defined() || args.residual.defined()))
     check::fail(op, args.bias.defined() ? "bias" : "residual", "given", "none with c of dtype i32");
-  const DType other = integers ? args.c.dtype : args.a.dtype;
+  const DType other = codes ? args.c.dtype : args.a.dtype;
   if (args.bias.defined()) {
     check::rank(op, "bias", args.bias, 1, 1);
     check_beside("bias", args.bias, other, device);
@@ -115,8 +117,8 @@ void check_args(const GemmArgs& args, Device device) {
     check::fail(op, "cast", std::string("int8_block with b of dtype ") + dtype_info(args.b.dtype).name,
                 "int8_block with a block-quantised b only");
   }
-  if (args.cast == ProductCast::bf16 && integers)
-    check::fail(op, "cast", "bf16 with int8 operands", "none with int8 operands");
+  if (args.cast == ProductCast::bf16 && codes)
+    check::fail(op, "cast", "bf16 with " + std::string(dtype_info(args.a.dtype).name) + " operands", "none with int8 and fp8 operands");
 }
 
 std::vector<Choice> explain_product(const DeviceInfo& info, const TierPolicy& policy, int64_t m) {

@@ -47,7 +47,7 @@ Cast cast_for(const GemmArgs& args, const DeviceInfo& device) {
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   if (args.c.rank != 2 || args.a.rank != 2 || args.b.rank != 2) return "rank 2 only";
   if (args.form != ProductForm::nt) return "form nt only";
-  if (args.a.dtype == DType::i8) return "no int8 operands";
+  if (is_code(args.a.dtype)) return "no int8 or fp8 operands";
   const Target target = target_of(device);
   const uint32_t variant = dots::variant(activations_for(args, device), args.b.dtype, rows_of_a(args, device));
   if (find_kernel("gemm.row_dots", target, variant) == nullptr) return "not built for this target";

@@ -36,7 +36,7 @@ void register_tiles() {
     if constexpr (builds(tiles::config_at<C>::kind)) {
       using Epilogue = std::conditional_t<
           tiles::lies_across(C), kernels::AcrossEpilogue,
-          std::conditional_t<std::is_integral_v<T>, kernels::ScaledEpilogue, kernels::AffineEpilogue>>;
+          std::conditional_t<sizeof(T) == 1, kernels::ScaledEpilogue, kernels::AffineEpilogue>>;
       using K = kernels::GemmTiles<tiles::config_at<C>, T, Epilogue>;
       using Params = typename K::Params;
       if constexpr (suits<decltype(K::Stage::a)>()) {

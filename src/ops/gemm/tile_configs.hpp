@@ -19,6 +19,13 @@ enum Config : uint32_t {
   kNarrow,  ///< few rows
   kSplit,   ///< few tiles, many steps
   kStaged,  ///< CDNA, any alignment
+  // From here on for 8-bit floats: as many bytes, twice as many elements along k. 128 x 192 would spill, since a result has a choice of types.
+  kRing8,
+  kWide8,
+  kSquare8,
+  kNarrow8,
+  kSplit8,
+  kStaged8,
   // From here on for few rows of a: tiles lie across the result, so that the weights fill the rows of the instructions and are streamed once.
   kFewRing,  ///< every GPU but AMD's, any alignment
   kFew16,    ///< sm_90a: up to 16 rows
@@ -29,6 +36,9 @@ enum Config : uint32_t {
   kConfigs
 };
 constexpr bool lies_across(uint32_t config) { return config >= kFewRing; }
+constexpr bool splits(uint32_t config) {
+  return config == kSplit || config == kSplit8 || config == kFewSplit16 || config == kFewSplit64;
+}
 constexpr int64_t kMostFewRows = 64;
 constexpr const char* kernel_name(uint32_t config) { return lies_across(config) ? "gemm.tiles_across" : "gemm.tiles"; }
 
@@ -58,6 +68,18 @@ struct config_at<kSplit> : tile_config<schedule::split, 128, 128, 64, 6> {};
 /// they hide each other's waits, since waves of one program do not take turns. Chosen by these numbers, not measured: it has not run on AMD hardware yet.
 template <>
 struct config_at<kStaged> : tile_config<schedule::staged, 128, 128, 32, 1> {};
+template <>
+struct config_at<kRing8> : tile_config<schedule::ring, 128, 128, 128, 3> {};
+template <>
+struct config_at<kWide8> : tile_config<schedule::cooperative, 128, 256, 128, 4, 1, 16> {};
+template <>
+struct config_at<kSquare8> : tile_config<schedule::pingpong, 128, 128, 128, 6, 2, 8> {};
+template <>
+struct config_at<kNarrow8> : tile_config<schedule::pingpong, 128, 64, 128, 8, 1, 8> {};
+template <>
+struct config_at<kSplit8> : tile_config<schedule::split, 128, 128, 128, 6> {};
+template <>
+struct config_at<kStaged8> : tile_config<schedule::staged, 128, 128, 64, 1> {};
 template <>
 struct config_at<kFewRing> : tile_config<schedule::ring, 128, 64, 64, 4> {};
 template <>

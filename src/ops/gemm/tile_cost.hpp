@@ -18,11 +18,16 @@ struct TileShape {
   double step_us, per_tile_us;
   /// Bytes of memory per microsecond that its rings keep moving.
   double bytes_per_us = 4.2e6;
+  int operand_bytes = 2;  ///< of an element
 };
 template <uint32_t C>
 constexpr TileShape shape_of(double step_us, double per_tile_us, double bytes_per_us = 4.2e6) {
   using Cfg = config_at<C>;
   return {Cfg::kind, Cfg::bm, Cfg::bn, Cfg::bk, Cfg::cluster, step_us, per_tile_us, bytes_per_us};
+}
+constexpr TileShape eight_bits(TileShape s) {
+  s.operand_bytes = 1;
+  return s;
 }
 inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kPlain>(100, 0),
@@ -35,6 +40,13 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kNarrow>(0.187, 4.0, 3.5e6),
     shape_of<kSplit>(0.363, 6.7, 3.5e6),
     shape_of<kStaged>(0.5, 4.0),
+    // Steps of as many bytes as above, and the instructions are twice as fast; not measured.
+    eight_bits(shape_of<kRing8>(1.0, 4.0)),
+    eight_bits(shape_of<kWide8>(0.657, 5.0, 3.5e6)),
+    eight_bits(shape_of<kSquare8>(0.353, 1.8, 3.5e6)),
+    eight_bits(shape_of<kNarrow8>(0.187, 4.0, 3.5e6)),
+    eight_bits(shape_of<kSplit8>(0.363, 6.7, 3.5e6)),
+    eight_bits(shape_of<kStaged8>(0.5, 4.0)),
     shape_of<kFewRing>(0.5, 3.0),  // not measured
     shape_of<kFew16>(0.24, 2.0, 4.6e6),
     shape_of<kFew64>(0.27, 2.8, 4.2e6),
@@ -70,7 +82,7 @@ inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t 
   const double tiles_us = rounds * (steps * s.step_us * (hot ? kHotCooperative : 1.0) + s.per_tile_us);
   // Across, the weights are what is long: each tile of columns has them streamed once more.
   const double streamed = across ? m * depth * static_cast<double>(right) : m * depth;
-  const double bytes_us = 2.0 * (streamed + n * depth + m * n) / s.bytes_per_us;
+  const double bytes_us = (s.operand_bytes * (streamed + n * depth) + 2.0 * m * n) / s.bytes_per_us;
   // Programs of a cluster come and go together: each round of them fills its rings anew.
   const double fill_us = split > 1 ? rounds * s.per_tile_us : kFillUs;
   return kLaunchUs + std::max(tiles_us, bytes_us + fill_us);

@@ -17,14 +17,14 @@ using tiles::TileShape;
 
 /// Rows that the copy engine can take: 16-byte bases and pitches, no overlap of rows.
 bool suits_copy_engine(const TensorView& t) {
-  return vector_aligned(t.data) && t.step(0) % 8 == 0 && t.step(0) >= t.dim(1);
+  return vector_aligned(t.data) && t.step(0) * dtype_info(t.dtype).block_bytes % 16 == 0 && t.step(0) >= t.dim(1);
 }
 
 bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
 
 /// What operands are multiplied as. GPUs copy them as they are; CPUs convert both as they are packed.
 DType operands_of(const GemmArgs& args, const DeviceInfo& device) {
-  if (!is_cpu(device) || args.a.dtype == DType::i8) return args.a.dtype;
+  if (!is_cpu(device) || is_code(args.a.dtype)) return args.a.dtype;
   const Target target = target_of(device);
   const bool allowed = args.cast == ProductCast::bf16 || (args.a.dtype == DType::bf16 && args.b.dtype == DType::bf16);
   const bool built = find_kernel("gemm.tiles", target, tiles::variant(DType::bf16, tiles::kPlain16)) != nullptr;
@@ -32,7 +32,7 @@ DType operands_of(const GemmArgs& args, const DeviceInfo& device) {
 }
 
 Pick pick(const GemmArgs& args, const DeviceInfo& device) {
-  const bool engine = args.form == ProductForm::nt && suits_copy_engine(args.a) && suits_copy_engine(args.b);
+  const bool engine = args.form == ProductForm::nt && args.k() > 0 && suits_copy_engine(args.a) && suits_copy_engine(args.b);
   const Target target = target_of(device);
   const DType operands = operands_of(args, device);
   return tiles::pick_tile(args.m(), args.n(), args.k(), engine, std::max(1, device.units), [&](uint32_t c) {
@@ -45,10 +45,10 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   if (args.cast == ProductCast::int8_block) return "no int8 blocks";
   if (!is_cpu(device)) {
     if (args.a.dtype == DType::i8) return "int8 on CPU only";
-    if (args.a.dtype != DType::f16 && args.a.dtype != DType::bf16) return "activations of 16 bits only";
+    if (args.a.dtype == DType::f32) return "activations of 16 or 8 bits only";
     if (args.b.dtype != args.a.dtype) return "weights of the dtype of the activations only";
   }
-  if (args.k() == 0 && args.form == ProductForm::nt && args.a.dtype != DType::i8) return "k = 0";
+  if (args.k() == 0 && args.form == ProductForm::nt && !is_code(args.a.dtype)) return "k = 0";
   if (std::max({args.m(), args.n(), args.k()}) > INT32_MAX / 2) return "an extent above 2^30";
   if (pick(args, device).config == tiles::kConfigs) return "not built for this target";
   return nullptr;
@@ -122,7 +122,7 @@ void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*
   if (args.residual.defined()) affine.residual = matrix_of(args.residual);
   if (tiles::lies_across(static_cast<uint32_t>(plan.config[0])))
     return launch(plan, stream, args, b, a, kernels::AcrossEpilogue{affine});
-  if (args.a.dtype != DType::i8) return launch(plan, stream, args, a, b, affine);
+  if (!is_code(args.a.dtype)) return launch(plan, stream, args, a, b, affine);
   kernels::ScaledEpilogue scaled{{}, affine};
   set_scales(scaled.scales.rows, scaled.scales.row_step, args.a_scale);
   set_scales(scaled.scales.cols, scaled.scales.col_step, args.b_scale);

@@ -2,6 +2,7 @@
 
 #include "monotile/kernels/rope/params.hpp"
 #include "ops/rope/rope.hpp"
+#include "ops/rope/variants.hpp"
 #include "ops/row_tiles.hpp"
 
 namespace monotile::ops {
@@ -17,8 +18,16 @@ RowTile tile_of(const RopeArgs& a, const DeviceInfo& device) {
   for (const TensorView& view : {a.q, a.q_out, a.k, a.k_out, a.cos, a.sin}) exact = exact && whole_vectors(view);
   if (!exact) return cols <= 128 ? RowTile{kHeads16, 128, 8} : RowTile{kHeadsStream, 128, 1};
   RowTile tile = pick_head_tile(cols, device);
-  tile.layout += kExactHeads;
-  return tile;
+  const int group = rope::heads_of_group(a.q.dtype);
+  const int64_t k_heads = a.k.defined() ? a.k.dim(1) : 0;
+  const bool whole = rest == 0 && a.q.dim(1) % group == 0 && k_heads % group == 0;
+  // Little work takes more programs instead: its time is that of one of them.
+  const bool much = a.q.dim(0) * a.q.dim(1) >= int64_t{4} * device.units * tile.rows_per_program * group;
+  if (!whole || !much) {
+    tile.layout += kExactHeads;
+    return tile;
+  }
+  return {rope::kGroups + tile.layout, tile.threads, tile.rows_per_program * group};
 }
 
 const char* supports(const RopeArgs& a, const DeviceInfo& device) {

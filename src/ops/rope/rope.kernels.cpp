@@ -2,6 +2,7 @@
 
 #include "monotile/kernels/rope/rope.hpp"
 #include "ops/register_kernel.hpp"
+#include "ops/rope/variants.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
@@ -13,14 +14,20 @@ template <class X, uint32_t Layout>
 void register_layout() {
   register_bounded<kernels::Rope<X, head_layout<Layout>>, 128, 1024>("rope", variant_of(dtype_of<X>, Layout));
 }
+template <class X, uint32_t Layout>
+void register_groups() {
+  register_layout<X, kExactHeads + Layout>();
+  register_bounded<kernels::Rope<X, head_layout<kExactHeads + Layout>, rope::heads_of_group(dtype_of<X>)>, 128, 768>(
+      "rope", variant_of(dtype_of<X>, rope::kGroups + Layout));
+}
 
 template <class X>
 void register_layouts() {
   if constexpr (lang::kHasLanes) {
-    register_layout<X, kExactHeads + kHeads4>();
-    register_layout<X, kExactHeads + kHeads8>();
-    register_layout<X, kExactHeads + kHeads16>();
-    register_layout<X, kExactHeads + kHeads32>();
+    register_groups<X, kHeads4>();
+    register_groups<X, kHeads8>();
+    register_groups<X, kHeads16>();
+    register_groups<X, kHeads32>();
     register_layout<X, kHeads16>();
     register_layout<X, kHeadsStream>();
   } else {

@@ -6,11 +6,17 @@
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
-/// f(a value of the element type `dtype`): fp32 or the storage type of the operands.
+/// f(a value of the element type `dtype`): fp32 or the storage type of the operands; beside codes either type of 16 bits.
 template <class Ctx, class F>
 MT_FN void with_element_type(Ctx&, DType dtype, F f) {
   if (dtype == DType::f32) {
     f(float{});
+  } else if constexpr (sizeof(typename Ctx::storage) == 1) {
+    if (dtype == DType::bf16) {
+      f(bfloat16_t{});
+    } else {
+      f(half_t{});
+    }
   } else {
     f(typename Ctx::storage{});
   }

@@ -17,6 +17,12 @@
 #define MT_UNROLL
 #endif
 
+#if defined(__CUDACC__) || defined(__clang__)
+#define MT_NO_UNROLL _Pragma("unroll 1")
+#else
+#define MT_NO_UNROLL
+#endif
+
 /// Words with long bodies: on lanes they must become part of the kernel, the emulator compiles faster when it may call them.
 #if defined(MONOTILE_TARGET_EMULATED)
 #define MT_WORD inline

@@ -43,7 +43,7 @@ struct smem_tile {
   static constexpr bool panels = Axis == along::n;
   /// Rows of just the length that fits, of a type that this target has instructions for.
   static constexpr bool suits =
-      Cols * sizeof(packed) == kMostRowBytes && (std::is_same_v<T, float> || !std::is_same_v<packed, float>);
+      Cols * sizeof(packed) == kMostRowBytes && (std::is_same_v<T, float> || sizeof(T) == 1 || !std::is_same_v<packed, float>);
   static constexpr int bytes =
       panels ? round_up(Rows, kPanel) * most_words * kWordBytes : round_up(Rows, 32) * kRowBytes;
   int rows, words;  ///< that exist

@@ -74,6 +74,10 @@ struct packed_form<bfloat16_t> {
   using sum = float;
 };
 template <>
+struct packed_form<e4m3_t> : packed_form<bfloat16_t> {};  // which holds 8-bit floats exactly
+template <>
+struct packed_form<e5m2_t> : packed_form<bfloat16_t> {};
+template <>
 struct lane_product<bfloat16_t> {
   static MT_FN sum_vector spread(const void* p) { return _mm512_set1_ps(*static_cast<const float*>(p)); }
   static MT_FN sum_vector add(sum_vector s, sum_vector a, sum_vector b) {

@@ -120,6 +120,8 @@ MT_FN void pack_row(typename packed_form<T>::type* to, const unsigned char* row,
       case DType::f32: return pack_plain<P, float>(to, row + int64_t{col} * 4, cols);
       case DType::f16: return pack_plain<P, half_t>(to, row + int64_t{col} * 2, cols);
       case DType::bf16: return pack_plain<P, bfloat16_t>(to, row + int64_t{col} * 2, cols);
+      case DType::f8_e4m3: return pack_plain<P, e4m3_t>(to, row + col, cols);
+      case DType::f8_e5m2: return pack_plain<P, e5m2_t>(to, row + col, cols);
       case DType::q4_0: return pack_blocks<P, DType::q4_0>(to, row, col, cols);
       case DType::q5_0: return pack_blocks<P, DType::q5_0>(to, row, col, cols);
       case DType::q8_0: return pack_blocks<P, DType::q8_0>(to, row, col, cols);

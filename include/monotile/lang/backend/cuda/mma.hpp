@@ -42,6 +42,29 @@ struct copy_queue {
   }
 };
 
+/// Codes 2 pair and 2 pair + 1 of a word as two values of fp16: exact, NaN stays NaN.
+template <class T>
+MT_DEVICE uint32_t halves_of_codes(uint32_t codes, int pair) {
+  uint32_t r;
+  if constexpr (dtype_of<T> == DType::f8_e5m2) {  // the upper half of fp16
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(r) : "r"(codes), "r"(pair == 0 ? 0x1404 : 0x3424));
+  } else {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(static_cast<uint16_t>(codes >> (16 * pair))));
+#else
+    // With the bits in place the exponent is eight too low. The NaN code, which would be 480, becomes infinity when multiplied by 256 * 146, where
+    // 448 does not, and infinity times 0 is NaN.
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(r) : "r"(codes), "r"(pair == 0 ? 0x1404 : 0x3424));
+    r = (r & 0x80008000u) | ((r & 0x7f007f00u) >> 1);
+    uint32_t nan;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(nan) : "r"(r), "r"(0x78907890u));    // 37376
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(nan) : "r"(nan), "r"(0u));
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(r), "r"(0x5c005c00u), "r"(nan));  // 256
+#endif
+  }
+  return r;
+}
+
 #define MT_MMA_SYNC(types)                                         \
   asm("mma.sync.aligned.m16n8k16.row.col.f32." types               \
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "        \

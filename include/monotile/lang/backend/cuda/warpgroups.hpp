@@ -123,9 +123,9 @@ MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N>& acc, con
   acc.keep = 1;
 }
 
-/// Blocks of 16 x 64 go to a slot of the warp and from there by the copy engine, which leaves out what does not
-/// exist.
-template <class Cfg, class T, int R, int C>
+/// Blocks of 16 x 64 go to a slot of the warp, as Out, and from there by the copy engine, which leaves out what does
+/// not exist.
+template <class Out, class Cfg, class T, int R, int C>
 MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t,
                            warpgroup_acc<R, C>& acc) {
   using Acc = warpgroup_acc<R, C>;
@@ -142,8 +142,8 @@ MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, co
       MT_UNROLL
       for (int j = 0; j < 4; ++j) {
         const float* d = &acc.d[s][b * 32 + j * 8];
-        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), hopper::pack<T>(d[0], d[1]),
-                          hopper::pack<T>(d[2], d[3]), hopper::pack<T>(d[4], d[5]), hopper::pack<T>(d[6], d[7]));
+        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), hopper::pack<Out>(d[0], d[1]),
+                          hopper::pack<Out>(d[2], d[3]), hopper::pack<Out>(d[4], d[5]), hopper::pack<Out>(d[6], d[7]));
       }
       hopper::fence_for_copies();
       __syncwarp();
@@ -158,7 +158,10 @@ template <class Cfg, class T, int R, int C>
 MT_DEVICE void store(product_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, warpgroup_acc<R, C>& acc) {
   if constexpr (C % 64 == 0) {
     // The copy engine leaves out what does not exist in pieces of 16 bytes only (seen on an H200, 2026-11-29).
-    if (c.vectors && c.dtype != DType::f32 && c.cols % 8 == 0) return store_boxes(cx, c, t, acc);
+    if (c.vectors && c.dtype != DType::f32 && c.cols % 8 == 0) {
+      if constexpr (sizeof(T) > 1) return store_boxes<T>(cx, c, t, acc);
+      return c.dtype == DType::bf16 ? store_boxes<bfloat16_t>(cx, c, t, acc) : store_boxes<half_t>(cx, c, t, acc);
+    }
   }
   store_from_registers(cx, c, t, acc);
 }

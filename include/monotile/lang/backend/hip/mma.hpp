@@ -68,6 +68,19 @@ struct copy_queue {
   }
 };
 
+/// Codes 2 pair and 2 pair + 1 of a word as two values of fp16: exact, NaN stays NaN.
+template <class T>
+MT_FN uint32_t halves_of_codes(uint32_t codes, int pair) {
+  typedef _Float16 halves2 __attribute__((ext_vector_type(2)));
+  const uint32_t two = pair == 0 ? codes : codes >> 16, r = (two & 0xffu) << 8 | (two & 0xff00u) << 16;
+  if constexpr (dtype_of<T> == DType::f8_e5m2) return r;  // the upper half of fp16
+  // With the bits in place the exponent is eight too low. The NaN code, which would be 480, becomes infinity when multiplied by 256 * 146, where 448
+  // does not, and infinity times 0 is NaN.
+  const halves2 low = __builtin_bit_cast(halves2, (r & 0x80008000u) | ((r & 0x7f007f00u) >> 1));
+  const halves2 nan = low * static_cast<_Float16>(37376.0f) * static_cast<_Float16>(0.0f);
+  return __builtin_bit_cast(uint32_t, low * static_cast<_Float16>(256.0f) + nan);
+}
+
 struct lds_reader {
   static MT_FN void read8(uint32_t (&words)[2][1], const unsigned char* const (&from)[1]) {
     const words2 q = *(const MT_SHARED words2*)from[0];  // NOLINT

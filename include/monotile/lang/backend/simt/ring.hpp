@@ -155,8 +155,56 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
   }
 }
 
+/// Two codes of each word, as fp16.
+template <class T, int Words>
+MT_FN void widen_codes(uint32_t (&halves)[Words][kLanes], const uint32_t (&codes)[Words][kLanes], int pair) {
+  MT_UNROLL
+  for (int w = 0; w < Words; ++w) {
+    for (int l = 0; l < kLanes; ++l) halves[w][l] = halves_of_codes<T>(codes[w][l], pair);
+  }
+}
+
+/// acc += a b^T of 8-bit floats, which fp16 holds exactly. Fragments are read as if they were of 16 bits: a lane then has codes of four
+/// neighbours along k in each word, and gives the instruction two of each word at a time. Which k a register stands for differs from the
+/// instruction's own order, alike for both operands.
+template <class Cfg, class T, int M, int N, int K, along A1, along A2>
+  requires(sizeof(T) == 1)
+MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const smem_tile<T, M, K, A1>& a,
+               const smem_tile<T, N, K, A2>& b) {
+  using Unit = matrix_unit;
+  using Acc = ring_acc<Cfg>;
+  constexpr int kSteps = K / 2 / Unit::atom::k, kAtOnce = Unit::b_at_once;
+  MT_NO_UNROLL
+  for (int step = 0; step < kSteps; ++step) {
+    uint32_t rows[Acc::tall][2][Unit::a_words][kLanes];
+    MT_UNROLL
+    for (int i = 0; i < Acc::tall; ++i) {
+      uint32_t codes[Unit::a_words][kLanes];
+      Unit::load_a(cx, codes, a, cx.first_m + i * Unit::atom::m, step * Unit::atom::k);
+      MT_UNROLL
+      for (int pair = 0; pair < 2; ++pair) widen_codes<T>(rows[i][pair], codes, pair);
+    }
+    MT_UNROLL
+    for (int j = 0; j < Acc::wide; j += kAtOnce) {
+      uint32_t codes[kAtOnce][Unit::b_words][kLanes];
+      Unit::load_b(cx, codes, b, cx.first_n + j * Unit::atom::n, step * Unit::atom::k);
+      MT_UNROLL
+      for (int h = 0; h < kAtOnce; ++h) {
+        MT_UNROLL
+        for (int pair = 0; pair < 2; ++pair) {
+          uint32_t cols[Unit::b_words][kLanes];
+          widen_codes<T>(cols, codes[h], pair);
+          MT_UNROLL
+          for (int i = 0; i < Acc::tall; ++i) Unit::template multiply<half_t>(acc.d[i][j + h], rows[i][pair], cols);
+        }
+      }
+    }
+  }
+}
+
 /// acc += a b^T. The fragments of the next step along k are read while the products of this one run.
 template <class Cfg, class T, int M, int N, int K, along A1, along A2>
+  requires(sizeof(T) > 1)
 MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const smem_tile<T, M, K, A1>& a,
                const smem_tile<T, N, K, A2>& b) {
   using Unit = matrix_unit;

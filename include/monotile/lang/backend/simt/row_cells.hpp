@@ -6,12 +6,6 @@
 #include "monotile/lang/backend/simt/chain_unit.hpp"
 #include "monotile/lang/chain_config.hpp"
 
-#if defined(__CUDACC__) || defined(__clang__)
-#define MT_NO_UNROLL _Pragma("unroll 1")
-#else
-#define MT_NO_UNROLL
-#endif
-
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 /// The matrix unit, by a name that is looked up late: only one of its two kinds has each load.

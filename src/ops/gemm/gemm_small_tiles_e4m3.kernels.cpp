@@ -1,0 +1,11 @@
+// Products by smaller tiles of Hopper, operands in fp8 e4m3, compiled once per target.
+
+#include "ops/gemm/register_tiles.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_gemm_small_tiles_e4m3() {
+  register_tiles<e4m3_t, tiles::kSquare8, tiles::kNarrow8, tiles::kSplit8>();
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
