@@ -22,7 +22,7 @@ double cost(const EmbeddingArgs&, const DeviceInfo&) { return 1.0; }
 /// One vector a lane: rows are short, and latency is what counts.
 void make_plan(const EmbeddingArgs& a, const DeviceInfo& device, Plan<EmbeddingArgs>& plan) {
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
-  const int64_t vectors = (a.y.dim(1) + 7) / 8, wave = device.wave, most = 256;
+  const int64_t vectors = (a.y.dim(1) + 7) / 8, wave = device.wave, most = lanes_on(device, 256);
   const int64_t chunks = device.device.kind == DeviceKind::cpu ? 1 : (vectors + most - 1) / most;
   const int64_t threads = ((vectors + chunks - 1) / chunks + wave - 1) / wave * wave;
   plan.config = {threads, chunks};

@@ -72,7 +72,7 @@ void run_router(const Plan<RouterArgs>& plan, Stream& stream, const RouterArgs& 
 // ---- Align ----
 
 constexpr int64_t kChunkPairs = 4096;  // of one program
-int align_threads(const DeviceInfo& device) { return compiles_on_use(device) ? few_threads(device) : 512; }
+int align_threads(const DeviceInfo& device) { return lanes_on(device, 512); }
 
 int64_t align_chunks(const AlignArgs& a) {
   return std::max<int64_t>(1, (a.experts.size() + kChunkPairs - 1) / kChunkPairs);
