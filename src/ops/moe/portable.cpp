@@ -13,9 +13,11 @@ namespace {
 /// Ranks lie in the lanes of a row, where several rows share a program.
 RowTile pick_router_tile(int64_t experts, int64_t top_k, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {kExperts128, 1, 1};
-  if (experts <= 128 && top_k <= 16) return {kExperts128, 128, 8};
-  if (experts <= 256 && top_k <= 32) return {kExperts256, 128, 4};
-  if (experts <= 512 && top_k <= 32) return {kExperts512, 128, 4};
+  const int threads = lanes_on(device, 128);
+  if (experts <= 128 && top_k <= 16) return {kExperts128, threads, threads / 16};
+  if (experts <= 256 && top_k <= 32) return {kExperts256, threads, threads / 32};
+  if (experts <= 512 && top_k <= 32) return {kExperts512, threads, threads / 32};
+  if (compiles_on_use(device)) return {kExpertsWave, threads, 1};
   return {kExpertsBlock, whole_waves((experts + 7) / 8, 1, device), 1};
 }
 

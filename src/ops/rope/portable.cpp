@@ -15,7 +15,8 @@ RowTile tile_of(const RopeArgs& a, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
   bool exact = half % 8 == 0 && cols <= 256;
   for (const TensorView& view : {a.q, a.q_out, a.k, a.k_out, a.cos, a.sin}) exact = exact && whole_vectors(view);
-  if (!exact) return cols <= 128 ? RowTile{kHeads16, 128, 8} : RowTile{kHeadsStream, 128, 1};
+  const int threads = lanes_on(device, 128);
+  if (!exact) return cols <= 128 ? RowTile{kHeads16, threads, threads / 16} : RowTile{kHeadsStream, threads, 1};
   RowTile tile = pick_head_tile(cols, device);
   tile.layout += kExactHeads;
   return tile;

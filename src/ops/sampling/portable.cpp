@@ -308,7 +308,7 @@ void launch_sample(const Plan<SampleArgs>& plan, Stream& stream, const SampleArg
       s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols;
       s.sampling = true;
       s.temperature = p.temperature, s.top_p = p.top_p, s.min_p = p.min_p, s.top_k = p.top_k;
-      const Grid chunks{rows * scan.chunks, RowScan::kThreads, 0, 1};
+      const Grid chunks{rows * scan.chunks, RowScan::threads_on(*plan.device), 0, 1};
       queue(plan.config[5], stream, chunks, s);
       queue(plan.config[6], stream, chunks, p);
     }
