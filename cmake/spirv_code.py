@@ -31,10 +31,15 @@ OP_TYPE_BOOL, OP_TYPE_INT, OP_TYPE_FLOAT = 20, 21, 22
 OP_CONSTANT_FALSE, OP_CONSTANT, OP_CONSTANT_NULL = 42, 43, 46
 OP_FUNCTION, OP_FUNCTION_END, OP_FUNCTION_CALL = 54, 56, 57
 OP_DECORATE, OP_MEMBER_DECORATE = 71, 72
-OP_CONTROL_BARRIER, OP_LOOP_MERGE = 224, 246
+OP_VARIABLE, OP_CONTROL_BARRIER, OP_LOOP_MERGE = 59, 224, 246
 OP_LABEL, OP_BRANCH, OP_BRANCH_CONDITIONAL, OP_SWITCH = 248, 249, 250, 251
 DONT_UNROLL = 2
-LINKAGE_ATTRIBUTES = 41
+LINKAGE_ATTRIBUTES, ALIGNMENT = 41, 44
+FUNCTION_STORAGE = 7
+# Of all private variables: the widest access of a kernel. Some carry a smaller one than their accesses, and then drivers that believe both crash.
+VARIABLE_ALIGNMENT = 16
+# What comes before decorations: capabilities, extensions, imports, memory model, entry points and their modes, strings, sources, names.
+PREAMBLE = {3, 5, 6, 7, 10, 11, 14, 15, 16, 17}
 MAGIC, ROW = b"MTSPIRV2", struct.Struct("<Q6I")
 # Instructions of function bodies without a result: nop, line, function end, stores, copies, barriers, merges, branches, returns, lifetimes.
 WITHOUT_RESULT = {0, 8, 56, 62, 63, 64, 224, 225, 228, 246, 247, 249, 250, 251, 252, 253, 254, 255, 256, 257, 317}
@@ -144,8 +149,15 @@ class Module:
         present = set().union(*(self.functions[number]["ids"] for number in used))
         out = list(self.header)
         scalars = {}
+        variables = {one[2] for number in used for one in self.functions[number]["code"]
+                     if one[0] & 0xFFFF == OP_VARIABLE and one[3] == FUNCTION_STORAGE}
+        unaligned = sorted(variables)
         for one in self.declarations:
             opcode = one[0] & 0xFFFF
+            if opcode not in PREAMBLE:
+                for variable in unaligned:
+                    out.extend(instruction(OP_DECORATE, [variable, ALIGNMENT, VARIABLE_ALIGNMENT]))
+                unaligned = []
             if opcode in (OP_ENTRY_POINT, OP_EXECUTION_MODE):
                 function = one[2] if opcode == OP_ENTRY_POINT else one[1]
                 if function != entry:
@@ -155,7 +167,7 @@ class Module:
                     one = instruction(OP_ENTRY_POINT, [*one[1:3], *literal_words(f"k_{fnv1a(name):016x}"), *one[3 + length:]])
             elif opcode == OP_DECORATE:
                 target = one[1]
-                if target in self.local_ids and target not in present:
+                if target in self.local_ids and target not in present or target in variables and one[2] == ALIGNMENT:
                     continue
                 if one[2] == LINKAGE_ATTRIBUTES and target in self.functions and not self.functions[target]["declared_only"]:
                     continue

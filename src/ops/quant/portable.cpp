@@ -193,7 +193,7 @@ void launch_scales(const Plan<QuantiseArgs>& plan, Stream& stream, const Quantis
   p.part_rows = parts.part_rows;
   p.step = lanes ? 128 : std::min(p.cols, p.block_cols);
   const lang::view<float> scales = scale_view<float>(a.scales, 0, parts.groups);
-  const Grid grid{parts.blocks() * parts.parts, 256, 0,
+  const Grid grid{parts.blocks() * parts.parts, lanes_on(*plan.device, 256), 0,
                   cpu_grain(p.part_rows * p.step * static_cast<int64_t>(sizeof(X)))};
   if (parts.parts == 1) {
     p.out = scales;
