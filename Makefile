@@ -15,7 +15,7 @@ CUDA ?= auto
 export CUDA BUILD_DIR JOBS MODEL PROMPT CHAT MAX_TOKENS DEVICE CTEST_ARGS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-all asan cuda-check hip-check budgets install-check format lint clean
+.PHONY: help demo build test test-all asan cuda-check hip-check spirv-check budgets install-check format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -31,7 +31,7 @@ build: ## build everything for this machine's devices
 test: ## build, then run every test that this machine can run
 	@tools/test.sh
 
-test-all: lint budgets cuda-check hip-check asan install-check test ## test, and lint, budgets, CUDA compilation, sanitizers, installation
+test-all: lint budgets cuda-check hip-check spirv-check asan install-check test ## test, and lint, budgets, CUDA, AMD, SPIR-V, sanitizers, installation
 
 asan: ## unit tests under the address and undefined-behaviour sanitizers
 	@env/install.sh --cpu
@@ -45,6 +45,9 @@ hip-check: ## compile all kernels for AMD (gfx90a, gfx942), read the code: instr
 	@env/install.sh --cpu --hip
 	@tools/check_hip.sh
 	@tools/check_targets.sh
+
+spirv-check: ## compile all kernels to SPIR-V, validate them, run the operators on an OpenCL device (PoCL, on the CPU)
+	@tools/check_spirv.sh
 
 budgets: build ## size, #if, compile-time and instantiation budgets
 	@python3 tools/check_budgets.py --build "$${BUILD_DIR:-build/$$(tools/preset.sh)}" --fresh 2

@@ -20,7 +20,9 @@ struct RowTile {
 
 /// Devices that compile a kernel when it is first used, anew for each number of waves: few shapes of programs are worth more there than the best one.
 inline bool compiles_on_use(const DeviceInfo& device) { return device.device.kind == DeviceKind::opencl; }
-/// Two waves, so that a row's program has something to exchange.
+/// Their programs have one wave wherever the host may choose: without barriers a driver compiles a kernel in a tenth of the time.
+inline int lanes_on(const DeviceInfo& device, int lanes) { return compiles_on_use(device) ? device.wave : lanes; }
+/// Two waves, where a program is to have something to exchange.
 inline int few_threads(const DeviceInfo& device) { return 2 * device.wave; }
 
 /// Whole waves that hold `vectors` vectors at `per_lane` a lane.
@@ -108,7 +110,7 @@ struct ChunkTile {
 inline ChunkTile pick_chunk_tile(int64_t rows, int64_t cols, bool exact, const DeviceInfo& device, int64_t vectors_per_lane = 1) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1, 1};
   const int64_t vectors = (cols + 7) / 8;
-  if (vectors <= 16) return {kRows16, 128, 8, 1};
+  if (vectors <= 16) return {kRows16, lanes_on(device, 128), lanes_on(device, 128) / 16, 1};
   if (compiles_on_use(device)) return {kBlock1, device.wave, 1, (vectors + device.wave - 1) / device.wave};
   const bool small = rows * vectors <= static_cast<int64_t>(device.units) * 256;
   const int64_t most = small ? 64 : 256, chunks = (vectors + most - 1) / most, per_lane = exact && !small ? vectors_per_lane : 1;
@@ -187,11 +189,12 @@ inline lang::any_vector column_vector(const TensorView& t) { return {t.data, t.d
 /// The narrowest layout, from `narrowest` on, that holds `cols` columns.
 inline RowTile pick_head_tile(int64_t cols, const DeviceInfo& device, HeadLayout narrowest = kHeads4) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
+  const int threads = lanes_on(device, 128);
   for (uint32_t layout = narrowest; layout < kHeadsStream; ++layout) {
     const int lanes = 4 << layout;
-    if (cols <= lanes * 8) return {layout, 128, 128 / lanes};
+    if (cols <= lanes * 8) return {layout, threads, threads / lanes};
   }
-  return {kHeadsStream, 128, 1};
+  return {kHeadsStream, threads, 1};
 }
 
 }  // namespace monotile::ops

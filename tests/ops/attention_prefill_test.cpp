@@ -15,6 +15,13 @@ namespace {
 using namespace test;  // NOLINT
 
 class Prefill : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
+    if (device().kind == DeviceKind::opencl) GTEST_SKIP() << "no tiles for several queries here";
+  }
+
  public:
   void run_tiles(const AttentionArgs& args, Stream& stream) const { run_by(ops::attention_tiles, args, stream); }
   void check(const Case& c, uint64_t seed) const { check_by(ops::attention_tiles, device(), c, seed); }

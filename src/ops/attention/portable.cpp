@@ -109,8 +109,7 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.dense_rows = paged ? 0 : a.key_cache.dim(0);
   const int64_t query_rows = std::min(a.max_query, p.tokens) * p.group;
   p.tiles = static_cast<int32_t>((query_rows + rows - 1) / rows);
-  // PoCL 3.1 spends more than half a minute of processor time on a program of four waves.
-  const int threads = compiles_on_use(*plan.device) ? plan.device->wave : 128;
+  const int threads = lanes_on(*plan.device, 128);
   const size_t scratch = stream.device().kind == DeviceKind::cpu ? 0 : static_cast<size_t>(threads) * 8 * sizeof(float);
   const int64_t heads_in_all = static_cast<int64_t>(p.sequences) * p.kv_heads;
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{heads_in_all * splits * p.tiles, threads, scratch}, p);

@@ -34,7 +34,7 @@ double cost(const GatherRowsArgs&, const DeviceInfo&) { return 1.0; }
 void make_plan(const GatherRowsArgs& a, const DeviceInfo& device, Plan<GatherRowsArgs>& plan) {
   const bool words = copy_rows::whole_words(pair_of(a));
   plan.kernel = reinterpret_cast<const void*>(find_kernel(copy_rows::kernel_name(words), target_of(device), 0));
-  plan.config = {words, device.device.kind != DeviceKind::cpu};
+  plan.config = {words, copy_rows::threads_on(device)};
 }
 
 template <class T>
@@ -49,7 +49,7 @@ void launch(const Plan<GatherRowsArgs>& plan, Stream& stream, const GatherRowsAr
   p.status = a.status.as<int32_t>();
   p.zeros = true;
   const copy_rows::Pair pairs[2] = {pair_of(a), {}};
-  copy_rows::launch<T>(plan.kernel, stream, p, pairs, plan.config[1] != 0);
+  copy_rows::launch<T>(plan.kernel, stream, p, pairs, static_cast<int>(plan.config[1]));
 }
 
 void run_portable(const Plan<GatherRowsArgs>& plan, Stream& stream, const GatherRowsArgs& a, void*) {

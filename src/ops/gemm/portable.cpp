@@ -84,7 +84,7 @@ void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& p
     cast_entry = reinterpret_cast<int64_t>(find_kernel(cast.kernel, target, dots::activations_of(args.a.dtype)));
     plan.workspace_bytes = static_cast<size_t>(args.c.dim(0) * cast.row_bytes);
   }
-  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : 256};
+  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : lanes_on(device, 256)};
 }
 
 struct Tiling {

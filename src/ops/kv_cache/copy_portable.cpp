@@ -7,8 +7,6 @@
 namespace monotile::ops {
 namespace {
 
-bool has_lanes(const DeviceInfo& device) { return device.device.kind != DeviceKind::cpu; }
-
 // --- copy_blocks -------------------------------------------------------------------------------------------------------------------
 copy_rows::Pair pair_of(const TensorView& cache) {
   if (!cache.defined()) return {};
@@ -33,7 +31,7 @@ double cost(const Args&, const DeviceInfo&) {
 }
 
 void plan_copy(const CopyBlocksArgs& a, const DeviceInfo& device, Plan<CopyBlocksArgs>& plan) {
-  plan.config = {in_words(a), has_lanes(device)};
+  plan.config = {in_words(a), copy_rows::threads_on(device)};
   plan.kernel = reinterpret_cast<const void*>(find_kernel(copy_rows::kernel_name(in_words(a)), target_of(device), 0));
 }
 
@@ -50,7 +48,7 @@ void launch_copy(const Plan<CopyBlocksArgs>& plan, Stream& stream, const CopyBlo
   p.from_count = p.to_count = a.key_cache.dim(0);
   p.status = a.status.as<int32_t>();
   const copy_rows::Pair pairs[2] = {pair_of(a.key_cache), pair_of(a.value_cache)};
-  copy_rows::launch<T>(plan.kernel, stream, p, pairs, plan.config[1] != 0);
+  copy_rows::launch<T>(plan.kernel, stream, p, pairs, static_cast<int>(plan.config[1]));
 }
 
 void run_copy(const Plan<CopyBlocksArgs>& plan, Stream& stream, const CopyBlocksArgs& a, void*) {

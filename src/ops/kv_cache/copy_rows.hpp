@@ -42,11 +42,14 @@ lang::view<T> view_of(const Side& side, const std::array<int64_t, 3>& stride, Da
   return v;
 }
 
+/// Lanes of a program, 16 to a row; 1 on CPU.
+inline int threads_on(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu ? 1 : lanes_on(device, 128); }
+
 /// `p` holds indices, counts and status; the rest comes from the pairs (the second may have no columns).
 template <class T>
-void launch(const void* kernel, Stream& stream, kernels::CopyRowsParams<T> p, const Pair (&pairs)[2], bool lanes) {
+void launch(const void* kernel, Stream& stream, kernels::CopyRowsParams<T> p, const Pair (&pairs)[2], int threads) {
   int64_t widest = 0, programs = 0;
-  const int rows_per_program = lanes ? 8 : 1;
+  const int rows_per_program = std::max(1, threads / 16);
   for (int i = 0; i < 2; ++i) {
     const Pair& pair = pairs[i];
     if (pair.cols == 0) continue;
@@ -68,9 +71,9 @@ void launch(const void* kernel, Stream& stream, kernels::CopyRowsParams<T> p, co
     if (i == 0) p.first_programs = of_part;
     programs += of_part;
   }
-  p.step = lanes ? 128 : widest;
+  p.step = threads > 1 ? 128 : widest;
   reinterpret_cast<KernelFn<kernels::CopyRowsParams<T>>>(const_cast<void*>(kernel))(
-      stream, Grid{programs, 128, 0, cpu_grain(widest * static_cast<int64_t>(sizeof(T)))}, p);
+      stream, Grid{programs, threads, 0, cpu_grain(widest * static_cast<int64_t>(sizeof(T)))}, p);
 }
 
 }  // namespace monotile::ops::copy_rows

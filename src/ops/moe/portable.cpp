@@ -13,9 +13,11 @@ namespace {
 /// Ranks lie in the lanes of a row, where several rows share a program.
 RowTile pick_router_tile(int64_t experts, int64_t top_k, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {kExperts128, 1, 1};
-  if (experts <= 128 && top_k <= 16) return {kExperts128, 128, 8};
-  if (experts <= 256 && top_k <= 32) return {kExperts256, 128, 4};
-  if (experts <= 512 && top_k <= 32) return {kExperts512, 128, 4};
+  const int threads = lanes_on(device, 128);
+  if (experts <= 128 && top_k <= 16) return {kExperts128, threads, threads / 16};
+  if (experts <= 256 && top_k <= 32) return {kExperts256, threads, threads / 32};
+  if (experts <= 512 && top_k <= 32) return {kExperts512, threads, threads / 32};
+  if (compiles_on_use(device)) return {kExpertsWave, threads, 1};
   return {kExpertsBlock, whole_waves((experts + 7) / 8, 1, device), 1};
 }
 
@@ -72,7 +74,7 @@ void run_router(const Plan<RouterArgs>& plan, Stream& stream, const RouterArgs& 
 // ---- Align ----
 
 constexpr int64_t kChunkPairs = 4096;  // of one program
-int align_threads(const DeviceInfo& device) { return compiles_on_use(device) ? few_threads(device) : 512; }
+int align_threads(const DeviceInfo& device) { return lanes_on(device, 512); }
 
 int64_t align_chunks(const AlignArgs& a) {
   return std::max<int64_t>(1, (a.experts.size() + kChunkPairs - 1) / kChunkPairs);

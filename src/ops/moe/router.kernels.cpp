@@ -23,7 +23,7 @@ void register_layouts() {
   if constexpr (lang::kHasLanes) {
     register_layout<X, kExperts256>();
     register_layout<X, kExperts512>();
-    register_layout<X, kExpertsBlock>();
+    register_layout<X, lang::kTarget == Target::spirv ? kExpertsWave : kExpertsBlock>();
   }
 }
 

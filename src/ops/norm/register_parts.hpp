@@ -13,7 +13,8 @@ using namespace monotile::ops;  // NOLINT
 template <template <class, class, class, class> class Kernel, class X, class R, uint32_t Layout, class G = void>
 void register_norm_layout(const char* name, norm::Types types) {
   using L = row_layout<Layout>;
-  constexpr int kResident = L::vectors == 4 ? 512 : std::min(1024, resident_row_threads<L>());
+  constexpr int kUsual = resident_row_threads<L>();
+  constexpr int kResident = L::vectors == 4 ? 512 : kUsual < 1024 ? kUsual : 1024;
   register_bounded<Kernel<X, R, L, G>, max_row_threads<L>(), kResident>(
       name, norm::variant(types, norm::layout_for<X, G>(Layout)));
 }

@@ -15,8 +15,8 @@ void register_layout() {
   // Three programs of 352 lanes have 56 registers a lane: rows of 11,008 columns. H200, 2026-11-30, a trial: 266 us for 16384 of them, 318 with two.
   constexpr bool kLong = Layout == kExact + kBlock4 && sizeof(X) == 2;
   constexpr int kMost = kLong ? 576 : max_row_threads<L>();
-  constexpr int kResident =
-      kLong ? 1152 : std::min(1024, resident_row_threads<L>(sizeof(X)));  // two rows are in flight
+  constexpr int kUsual = resident_row_threads<L>(sizeof(X));
+  constexpr int kResident = kLong ? 1152 : kUsual < 1024 ? kUsual : 1024;  // two rows are in flight
   register_bounded<kernels::Quantise<X, L, true>, kMost, kResident>("gated_quantise", variant_of(dtype_of<X>, Layout));
 }
 

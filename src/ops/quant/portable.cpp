@@ -133,7 +133,8 @@ RowTile tile_of(const QuantiseArgs& a, const DeviceInfo& device) {
   const Groups g = groups_of(a.x.dim(1), a.block_cols);
   if (a.codes.dtype == DType::u8) {
     if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
-    return g.cols <= 128 ? RowTile{kRows16, 128, 8} : RowTile{kRows32, 128, 4};
+    const int threads = lanes_on(device, 128);
+    return g.cols <= 128 ? RowTile{kRows16, threads, threads / 16} : RowTile{kRows32, threads, threads / 32};
   }
   return pick_row_tile(g.cols, groups_are_whole_vectors(a.x, g), device, RowPolicy::quads);
 }
@@ -192,7 +193,7 @@ void launch_scales(const Plan<QuantiseArgs>& plan, Stream& stream, const Quantis
   p.part_rows = parts.part_rows;
   p.step = lanes ? 128 : std::min(p.cols, p.block_cols);
   const lang::view<float> scales = scale_view<float>(a.scales, 0, parts.groups);
-  const Grid grid{parts.blocks() * parts.parts, 256, 0,
+  const Grid grid{parts.blocks() * parts.parts, lanes_on(*plan.device, 256), 0,
                   cpu_grain(p.part_rows * p.step * static_cast<int64_t>(sizeof(X)))};
   if (parts.parts == 1) {
     p.out = scales;
@@ -344,7 +345,7 @@ ChunkTile chunk_of(const DequantiseArgs& a, const DeviceInfo& device) {
   const bool exact = is_code(a.codes.dtype) && groups_are_whole_vectors(a.y, g) && groups_are_whole_vectors(a.codes, g);
   const ChunkTile tile = pick_chunk_tile(a.y.dim(0) * g.whole, g.cols, exact, device, 2);
   if (device.device.kind == DeviceKind::cpu || tile.layout != kRows16) return tile;
-  if (exact) return {kExact + kRows4x4, 128, 32, 1};
+  if (exact) return {kExact + kRows4x4, lanes_on(device, 128), lanes_on(device, 128) / 4, 1};
   return blocks ? ChunkTile{kBlock1, device.wave, 1, 1} : tile;
 }
 

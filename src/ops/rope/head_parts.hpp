@@ -11,7 +11,8 @@ constexpr int64_t kMostDim = 256;
 
 inline RowTile tile_of(int64_t cols, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {kHeads16, 1, 1};
-  return cols <= 128 ? RowTile{kHeads16, 128, 8} : RowTile{kHeads32, 128, 4};
+  const int threads = lanes_on(device, 128);
+  return cols <= 128 ? RowTile{kHeads16, threads, threads / 16} : RowTile{kHeads32, threads, threads / 32};
 }
 inline auto kernel_of(DType dtype, const RowTile& tile, const DeviceInfo& device) {
   return find_kernel("head_rows", target_of(device), variant_of(dtype, tile.layout));

@@ -16,18 +16,19 @@ RowTile tile_of(const RopeArgs& a, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
   bool exact = half % 8 == 0 && cols <= 256;
   for (const TensorView& view : {a.q, a.q_out, a.k, a.k_out, a.cos, a.sin}) exact = exact && whole_vectors(view);
-  if (!exact) return cols <= 128 ? RowTile{kHeads16, 128, 8} : RowTile{kHeadsStream, 128, 1};
+  const int threads = lanes_on(device, 128);
+  if (!exact) return cols <= 128 ? RowTile{kHeads16, threads, threads / 16} : RowTile{kHeadsStream, threads, 1};
   RowTile tile = pick_head_tile(cols, device);
-  const int group = rope::heads_of_group(a.q.dtype);
+  const int group = rope_kernels::heads_of_group(a.q.dtype);
   const int64_t k_heads = a.k.defined() ? a.k.dim(1) : 0;
-  const bool whole = rest == 0 && a.q.dim(1) % group == 0 && k_heads % group == 0;
+  const bool whole = !compiles_on_use(device) && rest == 0 && a.q.dim(1) % group == 0 && k_heads % group == 0;
   // Little work takes more programs instead: its time is that of one of them.
   const bool much = a.q.dim(0) * a.q.dim(1) >= int64_t{4} * device.units * tile.rows_per_program * group;
   if (!whole || !much) {
     tile.layout += kExactHeads;
     return tile;
   }
-  return {rope::kGroups + tile.layout, tile.threads, tile.rows_per_program * group};
+  return {rope_kernels::kGroups + tile.layout, tile.threads, tile.rows_per_program * group};
 }
 
 const char* supports(const RopeArgs& a, const DeviceInfo& device) {

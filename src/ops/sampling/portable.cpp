@@ -41,8 +41,8 @@ double cost(const Args&, const DeviceInfo&) {
 /// Bytes of scratch behind that list: groups of neighbours whose elements may be candidates (list_largest in threshold.hpp).
 constexpr size_t kGroupBytes = 2048 * sizeof(int32_t);
 /// Bytes of scratch for the list of a row's candidates.
-uint64_t list_bytes(int64_t cols, int threads) {
-  return threads <= 1 ? 0 : cols > RowScan::kChunk ? RowScan::kListBytes : lang::shortlist_bytes(threads);
+uint64_t list_bytes(int64_t chunks, int threads) {
+  return threads <= 1 ? 0 : chunks != 0 ? RowScan::kListBytes : lang::shortlist_bytes(threads);
 }
 
 template <class T>
@@ -174,7 +174,7 @@ void launch_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* w
   kernels::TopKParams<X> p{};
   p.cols = a.logits.dim(1);
   p.k = static_cast<int32_t>(TopKShape<Args>::k(a));
-  p.list_bytes = list_bytes(p.cols, threads);
+  p.list_bytes = list_bytes(scan.chunks, threads);
   p.facts = scan.facts(workspace);
   const size_t scratch = p.list_bytes + std::max(static_cast<size_t>(p.k) * 8, scan.chunks != 0 ? kGroupBytes : 0);
   each_slice(scan, a.logits.dim(0), [&](int64_t first, int64_t rows) {
@@ -186,7 +186,7 @@ void launch_top_k(const Plan<Args>& plan, Stream& stream, const Args& a, void* w
       kernels::ScanParams<X> s{};
       s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols, s.maxima = p.k > 0;
       s.mass_factor = p.log ? 1.44269504f : 0.0f;
-      queue(plan.config[5], stream, Grid{rows * scan.chunks, RowScan::kThreads, 0, 1}, s);
+      queue(plan.config[5], stream, Grid{rows * scan.chunks, RowScan::threads_on(*plan.device), 0, 1}, s);
     }
     queue(plan.config[4], stream, Grid{rows, threads, scratch, cpu_grain(p.cols * 4)}, p);
   });
@@ -240,12 +240,11 @@ void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, con
   const int64_t windows = (p.cols + p.window - 1) / p.window;
   const bool lanes = device.device.kind != DeviceKind::cpu;
   if (few_tokens(a, device)) {
-    const int threads = compiles_on_use(device) ? 256 : 512;
-    return queue(kernel, stream, Grid{p.rows, threads, static_cast<size_t>(kWindow + 2 * kFewTokens) * 4, 1}, p);
+    return queue(kernel, stream, Grid{p.rows, lanes_on(device, 512), static_cast<size_t>(kWindow + 2 * kFewTokens) * 4, 1}, p);
   }
   p.parts = lanes ? windows : 1;
   p.windows = lanes ? 1 : windows;
-  queue(kernel, stream, Grid{p.rows * p.parts, 256, static_cast<size_t>(p.window) * 8, 1}, p);
+  queue(kernel, stream, Grid{p.rows * p.parts, lanes_on(device, 256), static_cast<size_t>(p.window) * 8, 1}, p);
 }
 
 void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, const DeviceInfo& device) {
@@ -290,7 +289,7 @@ void launch_sample(const Plan<SampleArgs>& plan, Stream& stream, const SampleArg
   const int threads = static_cast<int>(plan.config[0]);
   kernels::SampleParams<X> p{};
   p.cols = a.logits.dim(1);
-  p.list_bytes = list_bytes(p.cols, threads);
+  p.list_bytes = list_bytes(scan.chunks, threads);
   p.facts = scan.facts(workspace);
   p.most_wanted = static_cast<int32_t>(kMostWanted);
   each_slice(scan, a.logits.dim(0), [&](int64_t first, int64_t rows) {
@@ -309,7 +308,7 @@ void launch_sample(const Plan<SampleArgs>& plan, Stream& stream, const SampleArg
       s.logits = p.logits, s.facts = p.facts, s.rows = rows, s.cols = p.cols;
       s.sampling = true;
       s.temperature = p.temperature, s.top_p = p.top_p, s.min_p = p.min_p, s.top_k = p.top_k;
-      const Grid chunks{rows * scan.chunks, RowScan::kThreads, 0, 1};
+      const Grid chunks{rows * scan.chunks, RowScan::threads_on(*plan.device), 0, 1};
       queue(plan.config[5], stream, chunks, s);
       queue(plan.config[6], stream, chunks, p);
     }
@@ -346,7 +345,7 @@ void plan_verify(const VerifyArgs& a, const DeviceInfo& device, Plan<VerifyArgs>
   const int64_t cols = a.target_probs.dim(2), batch = a.target_probs.dim(0);
   // Draws do not depend on how a row is cut.
   const bool lanes = device.device.kind != DeviceKind::cpu;
-  const int threads = lanes ? static_cast<int>(std::min<int64_t>(256, whole_waves((cols + 7) / 8, 1, device))) : 1;
+  const int threads = lanes ? static_cast<int>(std::min<int64_t>(lanes_on(device, 256), whole_waves((cols + 7) / 8, 1, device))) : 1;
   const int64_t chunks = lanes ? (cols + threads * 8 - 1) / (threads * 8) : 1;
   plan.config = {threads, chunks, verify_kernel(kVerifyDrafts, device), verify_kernel(kVerifyDraw, device),
                  verify_kernel(kVerifyFinish, device)};
@@ -372,9 +371,9 @@ void run_verify(const Plan<VerifyArgs>& plan, Stream& stream, const VerifyArgs& 
   p.scores = reinterpret_cast<float*>(p.rejected + p.batch);
   p.winners = reinterpret_cast<int32_t*>(p.scores + p.batch * p.chunks);
   const bool lanes = plan.config[0] > 1;
-  queue(plan.config[2], stream, Grid{1, lanes ? 256 : 1, 0, 1}, p);
+  queue(plan.config[2], stream, Grid{1, lanes ? lanes_on(*plan.device, 256) : 1, 0, 1}, p);
   queue(plan.config[3], stream, Grid{p.batch * p.chunks, static_cast<int>(plan.config[0]), 0, 1}, p);
-  queue(plan.config[4], stream, Grid{1, lanes ? 256 : 1, 0, 1}, p);
+  queue(plan.config[4], stream, Grid{1, lanes ? lanes_on(*plan.device, 256) : 1, 0, 1}, p);
 }
 
 void run_argmax(const Plan<ArgmaxArgs>& plan, Stream& stream, const ArgmaxArgs& a, void* workspace) {

@@ -14,8 +14,9 @@ struct RowScan {
   int64_t groups = 0;  ///< of eight neighbours, in whole vectors
   int64_t slice = 0;   ///< rows taken at once
 
-  static constexpr int kThreads = 256;
-  static constexpr int64_t kChunk = kThreads * 32;  ///< columns: what the lanes hold
+  static int threads_on(const DeviceInfo& device) { return lanes_on(device, 256); }
+  /// Columns: what the lanes hold.
+  static int64_t chunk_on(const DeviceInfo& device) { return int64_t{threads_on(device)} * 32; }
   static constexpr int64_t kListBytes = 65536;      ///< scratch of a row's program for its candidates
 
   int64_t cells() const { return slice * chunks; }
@@ -35,8 +36,8 @@ struct RowScan {
 
 inline RowScan pick_row_scan(int64_t rows, int64_t cols, const DeviceInfo& device) {
   RowScan scan;
-  if (device.device.kind == DeviceKind::cpu || cols <= RowScan::kChunk) return scan;
-  scan.chunks = ceil_div(cols, RowScan::kChunk);
+  if (device.device.kind == DeviceKind::cpu || cols <= RowScan::chunk_on(device)) return scan;
+  scan.chunks = ceil_div(cols, RowScan::chunk_on(device));
   scan.groups = ceil_div(cols, 32) * 4;
   scan.slice = std::min<int64_t>(rows, std::max<int64_t>(64, 8192 / scan.chunks));
   return scan;

@@ -129,8 +129,8 @@ void run(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a, vo
 RowTile masked_tile(const SoftmaxArgs& a, const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
   const int64_t cols = a.x.dim(1), vectors = (cols + 7) / 8, wave = device.wave;
-  if (vectors <= 32) return {kRows32, 128, 4};
-  if (compiles_on_use(device)) return {kStream, few_threads(device), 1};
+  if (vectors <= 32) return {kRows32, lanes_on(device, 128), lanes_on(device, 128) / 32};
+  if (compiles_on_use(device)) return {kStream, device.wave, 1};
   if (vectors <= 1024) return {kBlock2, static_cast<int>(((vectors + 1) / 2 + wave - 1) / wave * wave), 1};
   return {kStream, 512, 1};
 }

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -297,15 +298,18 @@ void fill(int device, void* stream, void* destination, int value, size_t bytes) 
 
 // --- kernels -------------------------------------------------------------------------------------------------------------------------
 /// A kernel in the code object of its module (cmake/spirv_code.py tells the layout).
-struct Code {
-  const unsigned char *spirv, *bitcode;
-  size_t spirv_bytes, bitcode_bytes;
-};
 struct CodeRow {
   uint64_t hash;
-  uint32_t spirv_at, spirv_bytes, bitcode_at, bitcode_bytes;
+  struct {
+    uint32_t at, bytes;
+  } spirv, bitcode, alone;
 };
-static_assert(sizeof(CodeRow) == 24);
+static_assert(sizeof(CodeRow) == 32);
+struct Code {
+  const unsigned char* data;
+  size_t bytes;
+};
+enum class Form { spirv, bitcode, alone };  ///< alone: bitcode for groups of one work-item, without barriers
 
 uint64_t hash_of(std::string_view name) {
   uint64_t h = 0xcbf29ce484222325u;
@@ -313,40 +317,48 @@ uint64_t hash_of(std::string_view name) {
   return h;
 }
 
-Code find_code(const offload::Kernel& kernel) {
+Code find_code(const offload::Kernel& kernel, Form form) {
   const unsigned char* const code = kernel.module->code;
   uint32_t count = 0;
-  if (kernel.module->size() < 16 || std::memcmp(code, "MTSPIRV1", 8) != 0)
+  if (kernel.module->size() < 16 || std::memcmp(code, "MTSPIRV2", 8) != 0)
     throw Error(ErrorCode::internal, std::string("opencl: the code of ") + kernel.module->name + " is damaged");
   std::memcpy(&count, code + 8, sizeof count);
   for (uint32_t i = 0; i < count; ++i) {
     CodeRow row;
     std::memcpy(&row, code + 16 + i * sizeof row, sizeof row);
-    if (row.hash == hash_of(kernel.name))
-      return {code + row.spirv_at, code + row.bitcode_at, row.spirv_bytes, row.bitcode_bytes};
+    if (row.hash != hash_of(kernel.name)) continue;
+    const auto part = form == Form::spirv ? row.spirv : form == Form::bitcode ? row.bitcode : row.alone;
+    return {code + part.at, part.bytes};
   }
   throw Error(ErrorCode::internal, std::string("opencl: ") + kernel.module->name + " holds no kernel " + kernel.name);
 }
 
-/// What `offload::Kernel::loaded` points to. Arguments are a property of the kernel object, so that one launch at a time sets them.
+/// Arguments are a property of the kernel object, so that one launch at a time sets them.
 struct Loaded {
-  cl_kernel kernel = nullptr;
+  std::atomic<cl_kernel> kernel = nullptr;
   std::mutex mutex;
   uint64_t allocations_version = 0;
 };
+/// What `offload::Kernel::loaded` points to: compiled when first used.
+struct Forms {
+  Loaded of_group, alone;
+};
 
-Loaded* load(State& s, const offload::Kernel& kernel) {
-  Code code = find_code(kernel);
+cl_kernel load(State& s, const offload::Kernel& kernel, Form form) {
+  Code code = find_code(kernel, form);
   cl_int status = CL_SUCCESS;
   cl_program program = nullptr;
-  if (s.takes_spirv) {
-    program = cl.clCreateProgramWithIL(s.context, code.spirv, code.spirv_bytes, &status);
+  if (form == Form::spirv) {
+    program = cl.clCreateProgramWithIL(s.context, code.data, code.bytes, &status);
     check(status, "clCreateProgramWithIL");
   } else {
-    program = cl.clCreateProgramWithBinary(s.context, 1, &s.id, &code.bitcode_bytes, &code.bitcode, nullptr, &status);
+    program = cl.clCreateProgramWithBinary(s.context, 1, &s.id, &code.bytes, &code.data, nullptr, &status);
     check(status, "clCreateProgramWithBinary");
   }
-  if (const cl_int built = cl.clBuildProgram(program, 1, &s.id, "", nullptr, nullptr); built != CL_SUCCESS) {
+  // Some drivers compile ten times as fast with "-cl-opt-disable", and what they make is as right.
+  const char* const options = std::getenv("MONOTILE_OPENCL_OPTIONS");
+  if (const cl_int built = cl.clBuildProgram(program, 1, &s.id, options != nullptr ? options : "", nullptr, nullptr);
+      built != CL_SUCCESS) {
     std::string log(4096, '\0');
     cl.clGetProgramBuildInfo(program, s.id, CL_PROGRAM_BUILD_LOG, log.size(), log.data(), nullptr);
     cl.clReleaseProgram(program);
@@ -355,19 +367,31 @@ Loaded* load(State& s, const offload::Kernel& kernel) {
   }
   char name[24];
   std::snprintf(name, sizeof name, "k_%016llx", static_cast<unsigned long long>(hash_of(kernel.name)));
-  auto loaded = std::make_unique<Loaded>();
-  loaded->kernel = cl.clCreateKernel(program, name, &status);
+  const cl_kernel made = cl.clCreateKernel(program, name, &status);
   check(status, std::string("clCreateKernel ") + name);
-  return loaded.release();
+  return made;
 }
 
-Loaded& loaded_on(int device, State& s, offload::Kernel& kernel) {
+Loaded& loaded_on(int device, State& s, offload::Kernel& kernel, size_t items) {
   const std::atomic_ref<void*> slot(kernel.loaded[device]);
-  if (void* const there = slot.load(std::memory_order_acquire)) return *static_cast<Loaded*>(there);
+  const bool alone = !s.takes_spirv && items == 1;
+  const auto form_in = [alone](void* forms) -> Loaded& {
+    auto* const f = static_cast<Forms*>(forms);
+    return alone ? f->alone : f->of_group;
+  };
+  if (void* const there = slot.load(std::memory_order_acquire)) {
+    Loaded& form = form_in(there);
+    if (form.kernel.load(std::memory_order_acquire) != nullptr) return form;
+  }
   static std::mutex building;
   const std::lock_guard lock(building);
-  if (slot.load(std::memory_order_acquire) == nullptr) slot.store(load(s, kernel), std::memory_order_release);
-  return *static_cast<Loaded*>(slot.load(std::memory_order_acquire));
+  if (slot.load(std::memory_order_acquire) == nullptr) slot.store(new Forms, std::memory_order_release);
+  Loaded& form = form_in(slot.load(std::memory_order_acquire));
+  if (form.kernel.load(std::memory_order_acquire) == nullptr) {
+    const Form wanted = s.takes_spirv ? Form::spirv : alone ? Form::alone : Form::bitcode;
+    form.kernel.store(load(s, kernel, wanted), std::memory_order_release);
+  }
+  return form;
 }
 
 /// Tells the kernel of all memory on the device, if it changed: parameters hold addresses that the driver cannot see.
@@ -421,7 +445,7 @@ void launch(int device, void* stream, offload::Kernel& kernel, const offload::La
   if (what.local_bytes > s.local_bytes + kReservedLocal)
     refuse(std::to_string(what.local_bytes) + " bytes of local memory; allowed: at most " +
            std::to_string(s.local_bytes));
-  Loaded& loaded = loaded_on(device, s, kernel);
+  Loaded& loaded = loaded_on(device, s, kernel, items);
   const std::lock_guard lock(loaded.mutex);
   const cl_command_queue queue = queue_of(device, stream);
   std::unique_lock places_lock(s.places_mutex, std::defer_lock);

@@ -151,7 +151,7 @@ struct Context {
 
   MT_FN int thread(int lane) const { return wave * kWave + lane; }
   MT_FN void barrier() const {
-    if (threads > kWave) MT_ON_DEVICE(opencl::barrier(opencl::kLocalAndGlobal));
+    MT_ON_DEVICE(opencl::barrier(opencl::kLocalAndGlobal));
   }
 };
 
