@@ -85,7 +85,7 @@ Definition<ops::SoftmaxArgs> softmax_definition() {
 template <DType B>
 Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes) {
   constexpr int64_t kColumns = 16;  // of c, checked together
-  const bool codes = is_code(dtypes.front());
+  constexpr bool codes = is_code(B);
   return {name,
           {"m", "n", "k"},
           std::move(dtypes),
@@ -117,7 +117,7 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
           [](const GemmArgs& a) { return std::vector{a.c}; },
           1.0,
           // k 2^-24 sum |a||b|, of numbers whose mean size is a half; Hopper's sums of 8-bit floats 2^-12 more.
-          [codes](const Dims& s) {
+          [](const Dims& s) {
             const double k = static_cast<double>(s[2]);
             return (k * 0x1p-24 + (codes ? 0x1p-12 : 0.0)) * k / 4 * (codes ? 2.25 : 1.0);
           }};
@@ -208,7 +208,7 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, silu_definition());
     add(list, softmax_definition());
     add(list, gemm_definition<DType::none>("gemm", {DType::bf16, DType::f16, DType::f32}));
-    add(list, gemm_definition<DType::none>("gemm_fp8", {DType::f8_e4m3}));  // with a scale for each row and column
+    add(list, gemm_definition<DType::f8_e4m3>("gemm_fp8", {DType::f8_e4m3}));  // with a scale for each row and column
     const std::vector<DType> activations = {DType::bf16, DType::f16, DType::f32};
     add(list, gemm_definition<DType::bf16>("gemm_mixed", {DType::f32}));  // bf16 weights under fp32 activations
     add(list, gemm_definition<DType::q4_0>("gemm_q4_0", activations));

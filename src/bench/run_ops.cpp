@@ -146,7 +146,8 @@ class Run {
   }
 
   std::vector<DType> dtypes_for(const Operator& op) const {
-    if (options_.dtypes.empty()) return {host() ? DType::f32 : op.dtypes.front()};
+    const bool has_f32 = std::find(op.dtypes.begin(), op.dtypes.end(), DType::f32) != op.dtypes.end();
+    if (options_.dtypes.empty()) return {host() && has_f32 ? DType::f32 : op.dtypes.front()};
     std::vector<DType> list;
     for (const DType dtype : op.dtypes) {
       if (std::find(options_.dtypes.begin(), options_.dtypes.end(), dtype_info(dtype).name) != options_.dtypes.end())

@@ -6,6 +6,7 @@
 #include "bench/cuda/cudnn.hpp"
 #include "bench/cuda/naive.cuh"
 #include "bench/cuda/native.cuh"
+#include "bench/hipblaslt.hpp"
 
 namespace monotile::bench {
 namespace {
@@ -235,15 +236,17 @@ Baselines<ops::AttentionArgs> baselines(const DeviceInfo& device, const ops::Att
 
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& a) {
   if (device.device.kind == DeviceKind::cpu) return host_product_baselines(a);
+  if (device.device.kind == DeviceKind::hip) return hipblaslt_baseline(device, a);
   if (device.device.kind != DeviceKind::cuda || !packed({a.c, a.a, a.b}) || a.bias.defined() || a.residual.defined())
     return {};
   return cublaslt_baseline(device, a);
 }
 
 std::vector<std::string> absent_baselines(const DeviceInfo& device) {
-  if (device.device.kind != DeviceKind::cuda) return absent_host_libraries();
+  if (device.device.kind != DeviceKind::cuda && device.device.kind != DeviceKind::hip) return absent_host_libraries();
   std::vector<std::string> lines;
-  for (const std::string& why : {cublaslt_absent(), cudnn_absent()}) {
+  const auto libraries = device.device.kind == DeviceKind::hip ? std::vector{hipblaslt_absent()} : std::vector{cublaslt_absent(), cudnn_absent()};
+  for (const std::string& why : libraries) {
     if (!why.empty()) lines.push_back(why);
   }
   return lines;

@@ -1,6 +1,7 @@
 // Builds without CUDA: only the CPU's libraries are compared with.
 
 #include "bench/baselines.hpp"
+#include "bench/hipblaslt.hpp"
 
 namespace monotile::bench {
 
@@ -14,9 +15,14 @@ Baselines<ops::EmbeddingArgs> baselines(const DeviceInfo&, const ops::EmbeddingA
 Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo&, const ops::ArgmaxArgs&) { return {}; }
 
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& args) {
+  if (device.device.kind == DeviceKind::hip) return hipblaslt_baseline(device, args);
   return device.device.kind == DeviceKind::cpu ? host_product_baselines(args) : Baselines<ops::GemmArgs>{};
 }
 
-std::vector<std::string> absent_baselines(const DeviceInfo&) { return absent_host_libraries(); }
+std::vector<std::string> absent_baselines(const DeviceInfo& device) {
+  if (device.device.kind != DeviceKind::hip) return absent_host_libraries();
+  const std::string why = hipblaslt_absent();
+  return why.empty() ? std::vector<std::string>{} : std::vector{why};
+}
 
 }  // namespace monotile::bench
