@@ -53,7 +53,8 @@ SampleArgs = _args("SampleArgs", _tensors("ids", "logits", "temperature", "top_k
 ArgmaxArgs = _args("ArgmaxArgs", _tensors("ids", "logits", "status"))
 AttentionArgs = _args("AttentionArgs", _tensors("out", "q", "key_cache", "value_cache", "block_table", "kv_start", "q_start", "kv_length", "log_sum_exp", "status") +
                       [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("window", ctypes.c_int64), ("max_query", ctypes.c_int64),
-                       ("max_kv_length", ctypes.c_int64), ("causal", ctypes.c_int32)])
+                       ("max_kv_length", ctypes.c_int64), ("causal", ctypes.c_int32)] +
+                      _tensors("prefix_length", "key_ranges", "alibi_slopes", "relative_bias", "sinks"))
 
 
 class Monotile:

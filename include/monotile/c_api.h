@@ -332,11 +332,16 @@ typedef struct monotile_attention_args {
   int64_t max_query;
   int64_t max_kv_length; /* 0: from the table or the dense rows */
   int32_t causal;
+  const monotile_tensor* prefix_length; /* optional: [sequences] i32, keys before it are seen by all queries */
+  const monotile_tensor* key_ranges;    /* optional: [sequences, max_kv_length or more, 2] i32, first and end of the keys of a position */
+  const monotile_tensor* alibi_slopes;  /* optional: [heads] f32 */
+  const monotile_tensor* relative_bias; /* optional: [heads, 2r + 1] f32 */
+  const monotile_tensor* sinks;         /* optional: [heads] f32 */
 } monotile_attention_args;
 #define MONOTILE_ATTENTION_ARGS_INIT                                                                                  \
   {                                                                                                                   \
     sizeof(monotile_attention_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0f, 0.0f, 0, 1, 0, \
-        1                                                                                                             \
+        1, NULL, NULL, NULL, NULL, NULL                                                                               \
   }
 MONOTILE_API monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args);
 

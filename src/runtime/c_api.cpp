@@ -508,7 +508,7 @@ monotile_status monotile_kv_append(monotile_context* context, const monotile_kv_
 monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args) {
   return guarded([&] {
     constexpr const char* call = "attention";
-    const auto a = read(args, call, "args");
+    const auto a = read(args, call, "args", offsetof(monotile_attention_args, prefix_length));
     ops::AttentionArgs result;
     result.out = view_of(call, "out", a.out);
     result.q = view_of(call, "q", a.q);
@@ -526,6 +526,11 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
     result.causal = choice(call, "causal", a.causal, 1) != 0;
     result.max_query = a.max_query;
     result.max_kv_length = a.max_kv_length;
+    result.prefix_length = view_of(call, "prefix_length", a.prefix_length);
+    result.key_ranges = view_of(call, "key_ranges", a.key_ranges);
+    result.alibi_slopes = view_of(call, "alibi_slopes", a.alibi_slopes);
+    result.relative_bias = view_of(call, "relative_bias", a.relative_bias);
+    result.sinks = view_of(call, "sinks", a.sinks);
     run_operator(context, result);
   });
 }

@@ -45,6 +45,10 @@ LayerNorm = args_type("LayerNorm", "y residual x gamma beta", [("eps", f32), ("g
 GatherRows = args_type("GatherRows", "y x ids status")
 Attention = args_type("Attention", "out q key_cache value_cache block_table kv_start q_start kv_length log_sum_exp status",
                       [("scale", f32), ("softcap", f32), ("window", i64), ("max_query", i64), ("max_kv_length", i64), ("causal", i32)])
+# With the members that came later; callers that were compiled before them give the smaller size.
+AttentionScores = args_type("AttentionScores", "out q key_cache value_cache block_table kv_start q_start kv_length log_sum_exp status",
+                            Attention._fields_[11:] + [(name, C.POINTER(Tensor)) for name in
+                                                       ("prefix_length", "key_ranges", "alibi_slopes", "relative_bias", "sinks")])
 Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
 Argmax = args_type("Argmax", "ids logits status")
 Penalties = args_type("Penalties", "logits history history_length prompt_length repetition presence frequency bias_ids bias")
@@ -277,6 +281,31 @@ class Operators(unittest.TestCase):
             weights = [math.exp(s) for s in scores]
             expected += [sum(w * v.list()[t * dim + d] for t, w in enumerate(weights)) / sum(weights) for d in range(dim)]
             expected_lse.append(math.log(sum(weights)))
+        self.close(out.list(), expected)
+        self.close(lse.list(), expected_lse)
+
+    def test_attention_with_changed_scores(self):
+        if self.device[0] != CPU:
+            self.skipTest("needs 16-bit queries on GPUs")
+        tokens, heads, dim = 6, 2, 8
+        k, v, q = self.uniform(tokens, 1, dim), self.uniform(tokens, 1, dim), self.uniform(1, heads, dim)
+        slopes, sinks, bias = [-0.5, 0.25], [0.3, -1.0], [[0.1, -0.2, 0.3], [0.4, 0.5, -0.6]]
+        out, lse = self.output(1, heads, dim), self.output(1, heads)
+        ranges = self.array([n for _ in range(tokens) for n in (1, tokens)], [1, tokens, 2], I32)
+        self.ok("attention", AttentionScores, out=out, q=q, key_cache=k, value_cache=v, kv_start=self.array([0], [1], I32),
+                q_start=self.array([0, 1], [2], I32), kv_length=self.array([tokens], [1], I32), log_sum_exp=lse, max_query=1, causal=1,
+                alibi_slopes=self.array(slopes, [heads]), sinks=self.array(sinks, [heads]), relative_bias=self.array(sum(bias, []), [heads, 3]),
+                key_ranges=ranges, prefix_length=self.array([0], [1], I32))
+        expected, expected_lse = [], []
+        for h in range(heads):
+            weights = {}
+            for t in range(1, tokens):
+                distance = t - (tokens - 1)
+                score = sum(q.list()[h * dim + d] * k.list()[t * dim + d] for d in range(dim)) / math.sqrt(dim)
+                weights[t] = math.exp(score + slopes[h] * distance + bias[h][max(-1, min(1, distance)) + 1])
+            total = sum(weights.values()) + math.exp(sinks[h])
+            expected += [sum(w * v.list()[t * dim + d] for t, w in weights.items()) / total for d in range(dim)]
+            expected_lse.append(math.log(total))
         self.close(out.list(), expected)
         self.close(lse.list(), expected_lse)
 
