@@ -157,7 +157,8 @@ std::vector<std::array<int, 4>> shapes_of(std::integer_sequence<uint32_t, C...>)
 }
 const std::vector<std::array<int, 4>> kTiles = shapes_of(std::make_integer_sequence<uint32_t, ops::tiles::kConfigs>());
 const char* const kNames[] = {"plain",  "plain16",     "plain8",      "ring",     "wide",    "broad",
-                              "square", "narrow",      "split",       "staged",   "fewring", "few16",
+                              "square", "narrow",      "split",       "staged",   "ring8",   "wide8",
+                              "square8", "narrow8",    "split8",      "staged8",  "fewring", "few16",
                               "few64",  "fewsplit16-", "fewsplit64-", "fewstaged"};
 static_assert(std::size(kNames) == ops::tiles::kConfigs);
 

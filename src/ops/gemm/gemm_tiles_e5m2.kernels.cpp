@@ -5,7 +5,7 @@
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_gemm_tiles_e5m2() {
-  register_tiles<e5m2_t, tiles::kPlain, tiles::kPlain16, tiles::kRing8, tiles::kStaged8, tiles::kSquare8>();
+  register_tiles<e5m2_t, tiles::kPlain, tiles::kPlain16, tiles::kRing8, tiles::kStaged8>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -1,11 +1,11 @@
-// Products of f16 by tiles: the large ones, and what every target has. Compiled once per target.
+// Products of f16 by tiles, any alignment; compiled once per target.
 
 #include "ops/gemm/register_tiles.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_gemm_tiles_f16() {
-  register_tiles<half_t, tiles::kRing, tiles::kStaged, tiles::kWide, tiles::kBroad>();
+  register_tiles<half_t, tiles::kRing, tiles::kStaged>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -1,38 +1,12 @@
-// Norm, rotary embedding and cache append of heads in one launch, compiled once per target.
+// Norm, rotary embedding and cache append of heads in one launch, of f32 and f16; compiled once per target.
 
-#include "monotile/kernels/rope/head_rows.hpp"
-#include "ops/register_kernel.hpp"
+#include "ops/rope/register_heads.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
-using namespace monotile::ops;  // NOLINT
-
-namespace {
-
-template <class X>
-void register_layouts() {
-  register_bounded<kernels::HeadRows<X, head_layout<kHeads16>>, 128, 1024>("head_rows",
-                                                                           variant_of(dtype_of<X>, kHeads16));
-  if constexpr (lang::kHasLanes && lang::kTarget != Target::spirv) {
-    register_bounded<kernels::HeadRows<X, head_layout<kExactHeads + kHeads4>, true>, 128, 1024>(
-        "head_rows", variant_of(dtype_of<X>, kExactHeads + kHeads4));
-    register_bounded<kernels::HeadRows<X, head_layout<kExactHeads + kHeads8>, true>, 128, 1024>(
-        "head_rows", variant_of(dtype_of<X>, kExactHeads + kHeads8));
-    register_bounded<kernels::HeadRows<X, head_layout<kExactHeads + kHeads16>, true>, 128, 1024>(
-        "head_rows", variant_of(dtype_of<X>, kExactHeads + kHeads16));
-  }
-  if constexpr (lang::kHasLanes) {
-    register_bounded<kernels::HeadRows<X, head_layout<kHeads32>>, 128, 1024>("head_rows",
-                                                                             variant_of(dtype_of<X>, kHeads32));
-  }
-}
-
-}  // namespace
-
 void register_kernels_head_rows() {
-  register_layouts<float>();
-  register_layouts<half_t>();
-  register_layouts<bfloat16_t>();
+  register_heads<float>();
+  register_heads<half_t>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

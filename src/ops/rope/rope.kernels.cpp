@@ -17,7 +17,7 @@ void register_layout() {
 template <class X, uint32_t Layout>
 void register_groups() {
   register_layout<X, kExactHeads + Layout>();
-  register_bounded<kernels::Rope<X, head_layout<kExactHeads + Layout>, rope_kernels::heads_of_group(dtype_of<X>)>, 128, 768>(
+  register_bounded<kernels::Rope<X, head_layout<kExactHeads + Layout>, rope_kernels::heads_of_group(dtype_of<X>)>, 128, 640>(
       "rope", variant_of(dtype_of<X>, rope_kernels::kGroups + Layout));
 }
 

@@ -290,6 +290,7 @@ struct rows_from {
   unsigned char* data;
   MT_DEVICE rows_from(Tile& tile, int first) : data(tile.data + first * Tile::row_bytes) {}
   static MT_DEVICE int offset(int row, int chunk) { return Tile::offset(row, chunk); }
+  static MT_DEVICE int place(int row, int col) { return Tile::place(row, col); }
 };
 /// clean_rows, of a part of `R` rows.
 template <int R, class T, class Tile>

@@ -1,0 +1,11 @@
+// Products by larger tiles of Hopper, operands in fp8 e4m3, compiled once per target.
+
+#include "ops/gemm/register_tiles.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_gemm_large_tiles_e4m3() {
+  register_tiles<e4m3_t, tiles::kWide8>();
+}
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
