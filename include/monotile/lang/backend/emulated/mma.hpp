@@ -8,6 +8,7 @@
 
 #include "monotile/lang/backend/emulated/primitives.hpp"
 #include "monotile/lang/backend/emulated/shared_memory.hpp"
+#include "monotile/lang/backend/simt/codes.hpp"
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
 #include "monotile/lang/backend/simt/mfma.hpp"
 
@@ -100,15 +101,6 @@ struct register_queue {
  private:
   int next_ = 0;  // `put` is called lane by lane
 };
-
-/// Codes 2 pair and 2 pair + 1 of a word as two values of fp16.
-template <class T>
-inline uint32_t halves_of_codes(uint32_t codes, int pair) {
-  const auto half = [&](int i) -> uint32_t {
-    return from_float<half_t>(to_float(T{static_cast<uint8_t>(codes >> (16 * pair + 8 * i))})).bits;
-  };
-  return half(0) | half(1) << 16;
-}
 
 /// d += a b^T by the coordinates of the fragments.
 template <class Atom, class T, int WordsA, int WordsB>

@@ -2,6 +2,8 @@
 // The matrix instruction of SPIR-V devices: scalar arithmetic between the registers of a wave, and copies that are done when they are asked for.
 
 #include "monotile/lang/backend/spirv/primitives.hpp"
+
+#include "monotile/lang/backend/simt/codes.hpp"
 #include "monotile/lang/fragment.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
