@@ -16,7 +16,9 @@ struct Library {
   int (*create)(void** handle) = nullptr;
   int (*desc_create)(void** desc, int compute, int scale) = nullptr;
   int (*desc_set)(void* desc, int attribute, const void* value, size_t bytes) = nullptr;
+  int (*desc_destroy)(void* desc) = nullptr;
   int (*layout_create)(void** layout, int type, uint64_t rows, uint64_t cols, int64_t ld) = nullptr;
+  int (*layout_destroy)(void* layout) = nullptr;
   int (*preference_create)(void** preference) = nullptr;
   int (*preference_set)(void* preference, int attribute, const void* value, size_t bytes) = nullptr;
   int (*preference_destroy)(void* preference) = nullptr;
@@ -51,7 +53,9 @@ struct Library {
     find(create, "hipblasLtCreate");
     find(desc_create, "hipblasLtMatmulDescCreate");
     find(desc_set, "hipblasLtMatmulDescSetAttribute");
+    find(desc_destroy, "hipblasLtMatmulDescDestroy");
     find(layout_create, "hipblasLtMatrixLayoutCreate");
+    find(layout_destroy, "hipblasLtMatrixLayoutDestroy");
     find(preference_create, "hipblasLtMatmulPreferenceCreate");
     find(preference_set, "hipblasLtMatmulPreferenceSetAttribute");
     find(preference_destroy, "hipblasLtMatmulPreferenceDestroy");
@@ -88,6 +92,14 @@ HipblasLtProduct::HipblasLtProduct(DType type, int64_t m, int64_t n, int64_t k) 
   lib.preference_destroy(preference);
 }
 
+HipblasLtProduct::~HipblasLtProduct() {
+  const Library& lib = Library::instance();
+  for (void* layout : {a_, b_, c_}) {
+    if (layout != nullptr) lib.layout_destroy(layout);
+  }
+  if (desc_ != nullptr) lib.desc_destroy(desc_);
+}
+
 bool HipblasLtProduct::run(void* stream, const void* a, const void* b, void* c, void* workspace) const {
   const Library& lib = Library::instance();
   const float one = 1.0f, zero = 0.0f;
@@ -103,9 +115,10 @@ Baselines<ops::GemmArgs> hipblaslt_baseline(const DeviceInfo& device, const ops:
   struct Kept {
     HipblasLtProduct product;
     Buffer workspace;
+    explicit Kept(const ops::GemmArgs& a)
+        : product(a.a.dtype, a.m(), a.n(), a.k()), workspace(a.c.device, HipblasLtProduct::kWorkspaceBytes) {}
   };
-  const auto kept = std::make_shared<Kept>(Kept{HipblasLtProduct(args.a.dtype, args.m(), args.n(), args.k()),
-                                                Buffer(args.c.device, HipblasLtProduct::kWorkspaceBytes)});
+  const auto kept = std::make_shared<Kept>(args);
   const auto run = [kept](Stream& stream, const ops::GemmArgs& a) {
     return kept->product.run(stream.native(), a.a.data, a.b.data, a.c.data, kept->workspace.data());
   };

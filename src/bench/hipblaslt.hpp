@@ -14,7 +14,7 @@ namespace monotile::bench {
 std::string hipblaslt_absent();
 
 /// c = a b^T, packed rows of f16, bf16 or f32 (c of the same type), sums in fp32: row-major operands are the library's column-major ones with a and b
-/// exchanged. Descriptors are kept for the process's life.
+/// exchanged.
 class HipblasLtProduct {
  public:
   static constexpr size_t kWorkspaceBytes = size_t{64} << 20;
@@ -22,6 +22,9 @@ class HipblasLtProduct {
 
   /// Asks for the library's proposals; needs hipblaslt_absent() to be empty and the device to be the current one.
   HipblasLtProduct(DType type, int64_t m, int64_t n, int64_t k);
+  ~HipblasLtProduct();
+  HipblasLtProduct(const HipblasLtProduct&) = delete;
+  HipblasLtProduct& operator=(const HipblasLtProduct&) = delete;
   /// How many algorithms the library proposes; 0: it cannot do this product.
   int proposals() const { return count_; }
   /// The proposal that `run` takes.

@@ -45,6 +45,8 @@ EXPORT int hipblasLtMatmulDescSetAttribute(void* desc, int attribute, const void
 EXPORT int hipblasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t cols, int64_t ld) {
   return *layout = new Layout{type, rows, cols, ld}, 0;
 }
+EXPORT int hipblasLtMatmulDescDestroy(void* desc) { return delete static_cast<Desc*>(desc), 0; }
+EXPORT int hipblasLtMatrixLayoutDestroy(void* layout) { return delete static_cast<Layout*>(layout), 0; }
 EXPORT int hipblasLtMatmulPreferenceCreate(void** preference) { return *preference = new Preference, 0; }
 EXPORT int hipblasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const void* value, size_t bytes) {
   if (attribute != 1 || bytes != sizeof(uint64_t)) return 3;
