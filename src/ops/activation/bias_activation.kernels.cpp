@@ -1,37 +1,12 @@
-// Bias, activation and residual in one, compiled once per target.
+// Bias, activation and residual in one, of f32 and f16; compiled once per target.
 
-#include "monotile/kernels/activation/bias_activation.hpp"
-#include "ops/register_kernel.hpp"
+#include "ops/activation/register_bias.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
-using namespace monotile::ops;  // NOLINT
-
-namespace {
-
-template <class X, uint32_t Layout>
-void register_layout() {
-  constexpr int kResident = Layout != kExact + kBlock2 ? 1024 : sizeof(X) == 2 ? 1280 : 768;
-  register_bounded<kernels::BiasActivation<X, row_layout<Layout>>, 256, kResident>("bias_activation",
-                                                                                   variant_of(dtype_of<X>, Layout));
-}
-
-template <class X>
-void register_layouts() {
-  register_layout<X, kRows16>();
-  if constexpr (lang::kHasLanes) {
-    register_layout<X, kBlock1>();
-    register_layout<X, kExact + kBlock1>();
-    register_layout<X, kExact + kBlock2>();
-  }
-}
-
-}  // namespace
-
 void register_kernels_bias_activation() {
-  register_layouts<float>();
-  register_layouts<half_t>();
-  register_layouts<bfloat16_t>();
+  register_bias<float>();
+  register_bias<half_t>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
