@@ -1,9 +1,9 @@
 #include "bench/hipblaslt.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <memory>
+
+#include "bench/vendor_library.hpp"
 
 namespace monotile::bench {
 namespace {
@@ -36,19 +36,14 @@ struct Library {
  private:
   Library() {
     const char* const forced = std::getenv("MONOTILE_HIPBLASLT_LIBRARY");
-    void* opened = nullptr;
-    for (const char* name : {forced != nullptr ? forced : "", "libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so"}) {
-      if (opened == nullptr && *name != '\0') opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-      if (forced != nullptr) break;
-    }
+    void* const opened = forced != nullptr ? open_any({forced}) : open_any({"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so"});
     if (opened == nullptr) {
       absent = "hipBLASLt: no " + std::string(forced != nullptr ? forced : "libhipblaslt.so") + " on this machine; products have no vendor column";
       return;
     }
     std::string missing;
     const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(opened, name));
-      if (function == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(name);
+      if (!find_function(function, opened, name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
     };
     find(create, "hipblasLtCreate");
     find(desc_create, "hipblasLtMatmulDescCreate");
@@ -122,21 +117,10 @@ Baselines<ops::GemmArgs> hipblaslt_baseline(const DeviceInfo& device, const ops:
   const auto run = [kept](Stream& stream, const ops::GemmArgs& a) {
     return kept->product.run(stream.native(), a.a.data, a.b.data, a.c.data, kept->workspace.data());
   };
-  Stream stream(args.c.device);
-  int winner = -1;
-  double best = 0;
-  for (int i = 0; i < kept->product.proposals(); ++i) {
-    kept->product.choose(i);
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      Event begin(args.c.device), end(args.c.device);
-      begin.record(stream);
-      if (!run(stream, args)) break;
-      end.record(stream);
-      end.synchronize();
-      const double ms = Event::elapsed_ms(begin, end);
-      if (winner < 0 || ms < best) best = ms, winner = i;
-    }
-  }
+  const int winner = fastest_proposal(args.c.device, kept->product.proposals(), [&](Stream& stream, int proposal) {
+    kept->product.choose(proposal);
+    return run(stream, args);
+  });
   if (winner < 0) return {};
   kept->product.choose(winner);
   return {{"vendor", "hipBLASLt, best of 8", [run](Stream& s, const ops::GemmArgs& a) {

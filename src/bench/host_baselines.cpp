@@ -1,10 +1,9 @@
 // Products by OpenBLAS and oneDNN on the CPU, found at run time.
 
-#include <dlfcn.h>
-
 #include <string>
 
 #include "bench/baselines.hpp"
+#include "bench/vendor_library.hpp"
 
 namespace monotile::bench {
 namespace {
@@ -13,13 +12,6 @@ using CblasSgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, i
                             int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using DnnlSgemm = int (*)(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
                           int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
-
-void* open_any(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
-}
 
 CblasSgemm openblas() {
   static const CblasSgemm found = [] {

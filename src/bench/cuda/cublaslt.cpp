@@ -4,11 +4,10 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
 #include <memory>
 
-#include "bench/cuda/check.hpp"
+#include "bench/vendor_library.hpp"
 
 namespace monotile::bench {
 namespace {
@@ -32,17 +31,12 @@ struct Library {
 
  private:
   Library() {
-    void* opened = nullptr;
-    for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}) {
-      if (opened == nullptr) opened = dlopen(name, RTLD_NOW);
-    }
+    void* const opened = open_any({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
     if (opened == nullptr) {
       absent = "cuBLASLt: no libcublasLt.so on this machine; products have no vendor column";
       return;
     }
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(opened, name));
-    };
+    const auto find = [&](auto& function, const char* name) { find_function(function, opened, name); };
     find(create, "cublasLtCreate");
     find(matmul, "cublasLtMatmul");
     find(desc_create, "cublasLtMatmulDescCreate");
@@ -116,28 +110,10 @@ bool pick_best(const Library& lib, Product& product, const ops::GemmArgs& args) 
   if (lib.heuristic(lib.handle, product.desc, product.a, product.b, product.c, product.c, preference, 8, found,
                     &count) != CUBLAS_STATUS_SUCCESS)
     return false;
-  cudaEvent_t begin = nullptr, end = nullptr;
-  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
-  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
-  Stream stream(args.c.device);
-  auto* const s = static_cast<cudaStream_t>(stream.native());
-  float best = 0;
-  int winner = -1;
-  for (int i = 0; i < count; ++i) {
-    product.algo = found[i].algo;
-    if (product.run(lib, s, args) != CUBLAS_STATUS_SUCCESS) continue;
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      check_cuda(cudaEventRecord(begin, s), "cudaEventRecord");
-      product.run(lib, s, args);
-      check_cuda(cudaEventRecord(end, s), "cudaEventRecord");
-      check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
-      float ms = 0;
-      check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-      if (winner < 0 || ms < best) best = ms, winner = i;
-    }
-  }
-  (void)cudaEventDestroy(begin);
-  (void)cudaEventDestroy(end);
+  const int winner = fastest_proposal(args.c.device, count, [&](Stream& stream, int proposal) {
+    product.algo = found[proposal].algo;
+    return product.run(lib, static_cast<cudaStream_t>(stream.native()), args) == CUBLAS_STATUS_SUCCESS;
+  });
   if (winner >= 0) product.algo = found[winner].algo;
   return winner >= 0;
 }
