@@ -13,10 +13,8 @@ constexpr const char* kKernel = "embedding";
 ChunkTile tile_of(const EmbeddingArgs& a, const DeviceInfo& device) {
   const int64_t tokens = a.y.dim(0), cols = a.y.dim(1), vectors = (cols + 7) / 8;
   const bool exact = a.table.dtype == a.y.dtype && whole_vectors(a.y) && whole_vectors(a.table);
-  if (vectors <= 16) return {kBlock1, device.wave, 1, 1};
-  ChunkTile tile = pick_chunk_tile(tokens, cols, exact, device, 2);
-  if (device.device.kind == DeviceKind::cpu) tile.layout = kBlock1;
-  return tile;
+  if (device.device.kind == DeviceKind::cpu || vectors <= 16) return {kBlock1, device.wave, 1, 1};
+  return pick_chunk_tile(tokens, cols, exact, device, 2);
 }
 
 auto kernel_of(const EmbeddingArgs& a, const DeviceInfo& device) {

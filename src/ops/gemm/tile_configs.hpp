@@ -36,9 +36,6 @@ enum Config : uint32_t {
   kConfigs
 };
 constexpr bool lies_across(uint32_t config) { return config >= kFewRing; }
-constexpr bool splits(uint32_t config) {
-  return config == kSplit || config == kSplit8 || config == kFewSplit16 || config == kFewSplit64;
-}
 constexpr int64_t kMostFewRows = 64;
 constexpr const char* kernel_name(uint32_t config) { return lies_across(config) ? "gemm.tiles_across" : "gemm.tiles"; }
 

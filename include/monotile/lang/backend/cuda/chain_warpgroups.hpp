@@ -454,13 +454,12 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
-  const auto look_ahead = [&] {
-    if constexpr (!kLate) next.word = told(memory.next[b.at()]);
-  };
+  // Read while the first product runs: what is handed back does not wait for it then.
+  const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
     if constexpr (kLate) {
       b.count = unforeseen(static_cast<int>(b.count));  // or the place would be kept meanwhile
-      next.word = told(memory.next[b.at()]);
+      look_ahead();
     }
     b.release_stage(lane);
     a.release_if(next.word < 0, lane);
@@ -482,7 +481,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
       issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, from_b);
       issue_second(cx, o, weights, from_c);
     });
-    look_ahead();
+    if constexpr (!kLate) look_ahead();
     if constexpr (!kMeanwhile) {
       finish_second();
     } else {
@@ -525,7 +524,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
       find_places(b.count);
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, from_b); });
-      look_ahead();
+      if constexpr (!kLate) look_ahead();
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();

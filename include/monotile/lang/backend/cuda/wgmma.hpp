@@ -29,58 +29,35 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
 template <class T, int N>
 struct warpgroup_product;
 
-// Operands after the sums: descriptors of a and b, whether d is kept.
-#define MT_WARPGROUP_PRODUCT(T, types, N, registers, a_at, b_at, keep_at, ...)                                   \
-  template <>                                                                                                    \
-  struct warpgroup_product<T, N> : wgmma_m64<N> {                                                                \
-    static MT_DEVICE void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {                           \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" keep_at                                                  \
-                   ", 0;\n"                                                                                      \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." types " {" registers "}, %" a_at ", %" b_at \
-                   ", p, 1, 1, 0, 0;\n}\n"                                                                       \
-                   : __VA_ARGS__                                                                                 \
-                   : "l"(a), "l"(b), "r"(keep));                                                                 \
-    }                                                                                                            \
+// Operands after the sums: descriptors of a and b, whether d is kept. `across`: what is said of operands that lie across k, which those of 8 bits
+// cannot.
+#define MT_WARPGROUP_PRODUCT(T, K, types, across, N, registers, a_at, b_at, keep_at, ...)                         \
+  template <>                                                                                                      \
+  struct warpgroup_product<T, N> : wgmma_m64<N, K> {                                                               \
+    static MT_DEVICE void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {                             \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" keep_at                                                    \
+                   ", 0;\n"                                                                                        \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k" #K ".f32." types " {" registers "}, %" a_at ", %" b_at \
+                   ", p, 1, 1" across ";\n}\n"                                                                     \
+                   : __VA_ARGS__                                                                                   \
+                   : "l"(a), "l"(b), "r"(keep));                                                                   \
+    }                                                                                                              \
   };
-#define MT_WARPGROUP_PRODUCTS(T, types)                                                                           \
-  MT_WARPGROUP_PRODUCT(T, types, 16, MT_REGISTERS_8, "8", "9", "10", MT_SUMS_8(0))                                \
-  MT_WARPGROUP_PRODUCT(T, types, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32(0))                             \
-  MT_WARPGROUP_PRODUCT(T, types, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66", MT_SUMS_32(0),        \
-                       MT_SUMS_32(32))                                                                            \
-  MT_WARPGROUP_PRODUCT(T, types, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2, "96", "97", "98",   \
-                       MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64))                                             \
-  MT_WARPGROUP_PRODUCT(T, types, 256, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3, \
-                       "128", "129", "130", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96))
-MT_WARPGROUP_PRODUCTS(bfloat16_t, "bf16.bf16")
-MT_WARPGROUP_PRODUCTS(half_t, "f16.f16")
+#define MT_WARPGROUP_PRODUCTS(T, K, types, across)                                                                \
+  MT_WARPGROUP_PRODUCT(T, K, types, across, 16, MT_REGISTERS_8, "8", "9", "10", MT_SUMS_8(0))                      \
+  MT_WARPGROUP_PRODUCT(T, K, types, across, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32(0))                   \
+  MT_WARPGROUP_PRODUCT(T, K, types, across, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66",             \
+                       MT_SUMS_32(0), MT_SUMS_32(32))                                                              \
+  MT_WARPGROUP_PRODUCT(T, K, types, across, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2, "96",     \
+                       "97", "98", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64))                                  \
+  MT_WARPGROUP_PRODUCT(T, K, types, across, 256,                                                                   \
+                       MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3, "128", "129",   \
+                       "130", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96))
+MT_WARPGROUP_PRODUCTS(bfloat16_t, 16, "bf16.bf16", ", 0, 0")
+MT_WARPGROUP_PRODUCTS(half_t, 16, "f16.f16", ", 0, 0")
+MT_WARPGROUP_PRODUCTS(e4m3_t, 32, "e4m3.e4m3", "")
+MT_WARPGROUP_PRODUCTS(e5m2_t, 32, "e5m2.e5m2", "")
 #undef MT_WARPGROUP_PRODUCTS
-
-// 8-bit floats: 32 elements of k, and both operands along k alone.
-#define MT_WARPGROUP_PRODUCT_OF_CODES(T, types, N, registers, a_at, b_at, keep_at, ...)                          \
-  template <>                                                                                                    \
-  struct warpgroup_product<T, N> : wgmma_m64<N, 32> {                                                            \
-    static MT_DEVICE void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {                           \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" keep_at                                                  \
-                   ", 0;\n"                                                                                      \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." types " {" registers "}, %" a_at ", %" b_at \
-                   ", p, 1, 1;\n}\n"                                                                             \
-                   : __VA_ARGS__                                                                                 \
-                   : "l"(a), "l"(b), "r"(keep));                                                                 \
-    }                                                                                                            \
-  };
-#define MT_WARPGROUP_PRODUCTS_OF_CODES(T, types)                                                                 \
-  MT_WARPGROUP_PRODUCT_OF_CODES(T, types, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32(0))                   \
-  MT_WARPGROUP_PRODUCT_OF_CODES(T, types, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66",             \
-                                MT_SUMS_32(0), MT_SUMS_32(32))                                                   \
-  MT_WARPGROUP_PRODUCT_OF_CODES(T, types, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2, "96",     \
-                                "97", "98", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64))                       \
-  MT_WARPGROUP_PRODUCT_OF_CODES(T, types, 256,                                                                   \
-                                MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3,      \
-                                "128", "129", "130", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96))
-MT_WARPGROUP_PRODUCTS_OF_CODES(e4m3_t, "e4m3.e4m3")
-MT_WARPGROUP_PRODUCTS_OF_CODES(e5m2_t, "e5m2.e5m2")
-#undef MT_WARPGROUP_PRODUCTS_OF_CODES
-#undef MT_WARPGROUP_PRODUCT_OF_CODES
 
 /// The same with a in registers (four words: `mma_rows::operand` of each warp) and d always kept; b is stored along k,
 /// row after row, in panels of 64 columns.
