@@ -15,7 +15,8 @@ set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
 # Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.
 set(MONOTILE_FLAGS_SANITIZE -O1 -fno-sanitize=null,object-size,pointer-overflow,vptr)
-set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]")
+set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]" CACHE STRING "How kernels are compiled for sm_80 and later chips")
+mark_as_advanced(MONOTILE_ARCH_cuda_sm80)
 set(MONOTILE_ARCH_cuda_sm90 "-gencode=arch=compute_90a,code=sm_90a")
 
 function(monotile_add_kernels targets)

@@ -15,8 +15,12 @@ architectures=()
 for arch in 89 100a 120a; do architectures+=("-gencode=arch=compute_$arch,code=sm_$arch"); done
 launcher=()
 if command -v ccache >/dev/null; then launcher=(ccache); fi
-for source in src/ops/sampling/argmax.kernels.cpp src/ops/gemm/gemm_tiles_bf16.kernels.cpp; do
+compile() {
     "${launcher[@]}" nvcc -x cu -std=c++20 -O3 --expt-relaxed-constexpr -diag-suppress=20012,20013,20014,177,445 -DMONOTILE_TARGET_CUDA \
-        -DMONOTILE_TARGET_NAME=cuda_sm80 -Iinclude -Isrc "${architectures[@]}" -c "$source" -o "$out/kernels.o"
-    echo "targets: $source compiles for sm_89, sm_100a and sm_120a (not run)"
-done
+        -DMONOTILE_TARGET_NAME=cuda_sm80 -Iinclude -Isrc "${architectures[@]}" -c "$1" -o "$out/$(basename "$1").o"
+    echo "targets: $1 compiles for sm_89, sm_100a and sm_120a (not run)"
+}
+compile src/ops/sampling/argmax.kernels.cpp &
+first=$!
+compile src/ops/gemm/gemm_tiles_bf16.kernels.cpp
+wait "$first"

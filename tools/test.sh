@@ -29,4 +29,5 @@ if nvidia-smi -L 2>/dev/null | grep -q '^GPU' && [[ "$preset" == cuda && -z "${M
     echo "test: the GPU tests on the sm_80 path first; the native path comes with all the others"
     MONOTILE_CUDA_PATH=sm80 ctest --test-dir "$dir" --output-on-failure -L gpu
 fi
-ctest --test-dir "$dir" --output-on-failure --no-tests=error "${more[@]}"
+# Two at a time: emulated cases use one thread each. Those that measure or use a GPU run alone (tests/CMakeLists.txt).
+ctest --test-dir "$dir" --output-on-failure --no-tests=error -j 2 "${more[@]}"
