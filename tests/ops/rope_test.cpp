@@ -152,15 +152,14 @@ TEST_P(RopeTest, WithoutKeysAndManyTokens) {
 
 // Enough heads that a lane takes several of a token.
 TEST_P(RopeTest, HeadsInGroups) {
-  const int64_t tokens = slow() ? 131 : 2203;
+  const int64_t tokens = slow() ? 131 : 1250;  // 28 heads of 128 are enough then for a large GPU to take them in groups
   uint64_t seed = 200;
   for (const bool interleaved : {false, true}) {
-    for (const bool in_place : {false, true}) {
-      check(device(), {tokens, 32, 8, 32}, {DType::bf16, interleaved, in_place}, seed += 3);
-      check(device(), {tokens, 32, 8, 128}, {DType::f16, interleaved, in_place}, seed += 3);
-      check(device(), {tokens, 28, 4, 128}, {DType::bf16, interleaved, in_place, {.padding = {64}}}, seed += 3);
-      check(device(), {tokens, 34, 2, 64}, {DType::f32, interleaved, in_place}, seed += 3);
-    }
+    const bool in_place = interleaved;
+    check(device(), {tokens, 32, 8, 32}, {DType::bf16, interleaved, in_place}, seed += 3);
+    check(device(), {tokens, 32, 8, 128}, {DType::f16, interleaved, !in_place}, seed += 3);
+    check(device(), {tokens, 28, 4, 128}, {DType::bf16, interleaved, in_place, {.padding = {64}}}, seed += 3);
+    check(device(), {tokens, 34, 2, 64}, {DType::f32, interleaved, in_place}, seed += 3);
   }
   check(device(), {tokens, 32, 0, 256}, {DType::bf16}, seed);
   check(device(), {tokens, 33, 8, 128}, {DType::bf16}, seed + 3);  // 33 heads are no whole groups
