@@ -116,10 +116,10 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
           },
           [](const GemmArgs& a) { return std::vector{a.c}; },
           1.0,
-          // k 2^-24 sum |a||b|, of numbers whose mean size is a half; Hopper's sums of 8-bit floats 2^-12 more.
+          // k 2^-24 sum |a||b|, of numbers whose mean size is a half; Hopper's sums of 8-bit floats of one sign 2^-9 more.
           [](const Dims& s) {
             const double k = static_cast<double>(s[2]);
-            return (k * 0x1p-24 + (codes ? 0x1p-12 : 0.0)) * k / 4 * (codes ? 2.25 : 1.0);
+            return (k * 0x1p-24 + (codes ? 0x1p-9 : 0.0)) * k / 4 * (codes ? 2.25 : 1.0);
           }};
 }
 

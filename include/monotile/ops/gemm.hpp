@@ -28,7 +28,8 @@ enum class ProductForm : uint8_t {
 /// sum a_scale b_scale + bias (+ residual), the scales f32, [1] for the whole operand or [m] and [n]; bias and residual f32 or the dtype of c.
 ///
 /// fp8: a and b both f8_e4m3 or both f8_e5m2, c f32, f16 or bf16, scales, bias and residual as for int8. Codes enter exactly; on sm_90a, whose
-/// instructions keep fewer bits of fp8 sums, |error| may be 2^-12 sum |a||b| more.
+/// instructions cut fp8 sums to about 14 bits, 128 products at a time are added up in fp32: |error| may be 2^-9 sum |a||b| more where all
+/// products have one sign, 2^-12 sum |a||b| where signs are mixed.
 struct GemmArgs {
   static constexpr const char* op_name = "gemm";
   TensorView c, a, b;

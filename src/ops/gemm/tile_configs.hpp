@@ -19,7 +19,7 @@ enum Config : uint32_t {
   kNarrow,  ///< few rows
   kSplit,   ///< few tiles, many steps
   kStaged,  ///< CDNA, any alignment
-  // From here on for 8-bit floats: as many bytes, twice as many elements along k. 128 x 192 would spill, since a result has a choice of types.
+  // From here on for 8-bit floats: as many bytes, twice as many elements along k. Two sums an element (kShortSums) want smaller tiles.
   kRing8,
   kWide8,
   kSquare8,
@@ -68,11 +68,11 @@ struct config_at<kStaged> : tile_config<schedule::staged, 128, 128, 32, 1> {};
 template <>
 struct config_at<kRing8> : tile_config<schedule::ring, 128, 128, 128, 3> {};
 template <>
-struct config_at<kWide8> : tile_config<schedule::cooperative, 128, 256, 128, 4, 1, 16> {};
+struct config_at<kWide8> : tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 16> {};
 template <>
-struct config_at<kSquare8> : tile_config<schedule::pingpong, 128, 128, 128, 6, 2, 8> {};
+struct config_at<kSquare8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 2, 8> {};
 template <>
-struct config_at<kNarrow8> : tile_config<schedule::pingpong, 128, 64, 128, 8, 1, 8> {};
+struct config_at<kNarrow8> : tile_config<schedule::cooperative, 128, 64, 128, 8, 1, 8> {};
 template <>
 struct config_at<kSplit8> : tile_config<schedule::split, 128, 128, 128, 6> {};
 template <>

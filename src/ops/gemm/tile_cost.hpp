@@ -42,9 +42,9 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kStaged>(0.5, 4.0),
     // Steps of as many bytes as above, and the instructions are twice as fast; not measured.
     eight_bits(shape_of<kRing8>(1.0, 4.0)),
-    eight_bits(shape_of<kWide8>(0.657, 5.0, 3.5e6)),
-    eight_bits(shape_of<kSquare8>(0.353, 1.8, 3.5e6)),
-    eight_bits(shape_of<kNarrow8>(0.187, 4.0, 3.5e6)),
+    eight_bits(shape_of<kWide8>(0.52, 5.0, 3.5e6)),
+    eight_bits(shape_of<kSquare8>(0.37, 5.0, 3.5e6)),
+    eight_bits(shape_of<kNarrow8>(0.21, 5.0, 3.5e6)),
     eight_bits(shape_of<kSplit8>(0.363, 6.7, 3.5e6)),
     eight_bits(shape_of<kStaged8>(0.5, 4.0)),
     shape_of<kFewRing>(0.5, 3.0),  // not measured
