@@ -9,10 +9,13 @@ set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -m
 # These targets have only the files that gain by them; for the rest the next plainer target serves.
 set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8)
 set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
+# What differs from emulated32 is the schedule; products are instantiated with small tiles in tests/lang/warpgroups.cpp.
+set(MONOTILE_FILES_emulated_sm90 prefill64_bf16 prefill128_bf16_scored decode_stream_bf16)
 # Files that hold kernels for some targets alone: name -> pattern of these targets. Elsewhere they would be compiled to nothing.
-set(MONOTILE_ONLY "decode_stream_.*" cuda_sm90 "gemm_(small|large)_tiles_.*" cuda_sm90 "gemm_tiles_(f32|i8)" "cpu_.*")
+set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "gemm_(small|large)_tiles_.*" cuda_sm90 "gemm_tiles_(f32|i8)" "cpu_.*")
 set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
+set(MONOTILE_FLAGS_emulated_sm90 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32 -DMONOTILE_LANE_FIBRES)
 # Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.
 set(MONOTILE_FLAGS_SANITIZE -O1 -fno-sanitize=null,object-size,pointer-overflow,vptr)
 set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]" CACHE STRING "How kernels are compiled for sm_80 and later chips")

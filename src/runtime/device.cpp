@@ -183,6 +183,7 @@ const char* to_string(Target target) {
     case Target::hip_gfx942: return "hip_gfx942";
     case Target::hip_gfx1100: return "hip_gfx1100";
     case Target::spirv: return "spirv";
+    case Target::emulated_sm90: return "emulated_sm90";
     case Target::count: break;
   }
   return "unknown target";

@@ -1,9 +1,8 @@
 // Fibres of the emulator: each wave of a program has a stack of its own; a barrier hands over to the next wave that can run.
 
 #include "monotile/lang/backend/emulated/fibre.hpp"
+#include "monotile/lang/backend/emulated/global_memory.hpp"
 #include "monotile/lang/backend/emulated/shared_memory.hpp"
-
-#include <ucontext.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,11 +14,8 @@
 #include <vector>
 
 #include "monotile/error.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <pthread.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "runtime/examination.hpp"
+#include "runtime/fibre_stack.hpp"
 
 namespace monotile::emulated {
 namespace {
@@ -29,8 +25,7 @@ constexpr size_t kStackBytes = 512 * 1024;
 struct Scheduler;
 
 struct Fibre {
-  ucontext_t context{};
-  std::unique_ptr<unsigned char[]> stack;
+  FibreStack stack;
   Scheduler* scheduler = nullptr;
   int wave = 0;
   bool done = false;
@@ -40,66 +35,22 @@ struct Fibre {
 };
 
 struct Scheduler {
-  ucontext_t caller{};
+  FibreCaller caller;
   std::vector<Fibre> fibres;
   const std::function<void(int, void*)>* body = nullptr;
   std::exception_ptr failure;
-  void* caller_fake_stack = nullptr;
-  const void* caller_stack = nullptr;
-  size_t caller_stack_bytes = 0;
 };
 
-// AddressSanitizer must be told of every change of stack.
-void enter(Scheduler& s, Fibre& f) {
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&s.caller_fake_stack, f.stack.get(), kStackBytes);
-#endif
-  swapcontext(&s.caller, &f.context);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(s.caller_fake_stack, nullptr, nullptr);
-#endif
-}
-void leave(Fibre& f, bool for_good) {
-#if defined(__SANITIZE_ADDRESS__)
-  void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_stack, f.scheduler->caller_stack,
-                                 f.scheduler->caller_stack_bytes);
-#endif
-  swapcontext(&f.context, &f.scheduler->caller);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fake_stack, &f.scheduler->caller_stack, &f.scheduler->caller_stack_bytes);
-#endif
-  (void)for_good;
-}
-
-void start(unsigned high, unsigned low) {
-  auto* f = reinterpret_cast<Fibre*>((static_cast<uintptr_t>(high) << 32) | low);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &f->scheduler->caller_stack, &f->scheduler->caller_stack_bytes);
-#endif
+void run_fibre(void* argument) {
+  auto& f = *static_cast<Fibre*>(argument);
   try {
-    (*f->scheduler->body)(f->wave, f);
+    (*f.scheduler->body)(f.wave, &f);
   } catch (...) {
-    if (!f->scheduler->failure) f->scheduler->failure = std::current_exception();
+    if (!f.scheduler->failure) f.scheduler->failure = std::current_exception();
   }
-  f->done = true;
-  leave(*f, true);
+  f.done = true;
+  f.stack.leave(true);
 }
-
-}  // namespace
-
-namespace {
-
-/// xorshift: the order of an examined program.
-struct Draws {
-  uint64_t state = 1;
-  uint32_t next() {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return static_cast<uint32_t>(state >> 32);
-  }
-};
 
 std::atomic<uint64_t> examination_seed{0};
 
@@ -163,7 +114,7 @@ void note(const void* p, size_t bytes, bool write) {
     }
     break;
   }
-  if (w->running != nullptr && w->draws.next() % 16 == 0) leave(*w->running, false);  // another wave may come first
+  if (w->running != nullptr && w->draws.next() % 16 == 0) w->running->stack.leave(false);  // another wave may come first
 }
 }  // namespace detail
 
@@ -188,6 +139,12 @@ Examination::~Examination() {
   detail::planted = Fault::none;
 }
 
+Draws draws_of_program(int64_t program) {
+  Draws draws((examination_seed + 1) * 0x9e3779b97f4a7c15u ^ static_cast<uint64_t>(program) << 20);
+  for (int i = 0; i < 4; ++i) draws.next();
+  return draws;
+}
+
 WatchedProgram::WatchedProgram(int64_t program, const void* slots, size_t slot_bytes, const void* scratch,
                                size_t scratch_bytes)
     : watching_(examined() && watched == nullptr) {
@@ -200,11 +157,11 @@ WatchedProgram::WatchedProgram(int64_t program, const void* slots, size_t slot_b
     watched->bytes[region] = sizes[region];
     watched->shadow[region].resize(sizes[region]);
   }
-  watched->draws.state = (examination_seed + 1) * 0x9e3779b97f4a7c15u ^ static_cast<uint64_t>(program) << 20;
-  for (int i = 0; i < 4; ++i) watched->draws.next();
+  watched->draws = draws_of_program(program);
   if (planted(Fault::missing_barrier)) watched->skipped_barrier = static_cast<int>(watched->draws.next() % 4);
 }
 WatchedProgram::~WatchedProgram() {
+  close_global_accesses();
   if (!watching_) return;
   delete watched;
   watched = nullptr;
@@ -218,15 +175,12 @@ void wait_at_barrier(void* fibre) {
   }
   ++f.skipped;
   f.waiting = true;
-  leave(f, false);
+  f.stack.leave(false);
   ++f.barriers;
 }
 
 void run_waves(int waves, const std::function<void(int, void*)>& body) {
-  // Stacks are kept per thread: making one costs more than running a small program on it.
   thread_local std::vector<std::unique_ptr<unsigned char[]>> stacks;
-  while (stacks.size() < static_cast<size_t>(waves))
-    stacks.push_back(std::unique_ptr<unsigned char[]>(new unsigned char[kStackBytes]));
   Scheduler s;
   s.body = &body;
   s.fibres.resize(static_cast<size_t>(waves));
@@ -234,14 +188,7 @@ void run_waves(int waves, const std::function<void(int, void*)>& body) {
     Fibre& f = s.fibres[static_cast<size_t>(w)];
     f.scheduler = &s;
     f.wave = w;
-    f.stack = std::move(stacks[static_cast<size_t>(w)]);
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = f.stack.get();
-    f.context.uc_stack.ss_size = kStackBytes;
-    f.context.uc_link = nullptr;
-    const auto address = reinterpret_cast<uintptr_t>(&f);
-    makecontext(&f.context, reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(address >> 32),
-                static_cast<unsigned>(address));
+    f.stack.prepare(take_stack<kStackBytes>(stacks), kStackBytes, s.caller, run_fibre, &f);
   }
   bool stuck = false;
   for (;;) {
@@ -260,7 +207,7 @@ void run_waves(int waves, const std::function<void(int, void*)>& body) {
         }
         watched->running = &s.fibres[static_cast<size_t>(first)];
       }
-      enter(s, s.fibres[static_cast<size_t>(first)]);
+      s.fibres[static_cast<size_t>(first)].stack.enter();
     }
     int done = 0;
     for (const Fibre& f : s.fibres) done += f.done ? 1 : 0;
@@ -270,7 +217,7 @@ void run_waves(int waves, const std::function<void(int, void*)>& body) {
     for (Fibre& f : s.fibres) f.waiting = false;
   }
   if (watched != nullptr) watched->running = nullptr;
-  for (int w = 0; w < waves; ++w) stacks[static_cast<size_t>(w)] = std::move(s.fibres[static_cast<size_t>(w)].stack);
+  for (Fibre& f : s.fibres) stacks.push_back(f.stack.release());
   if (s.failure) std::rethrow_exception(s.failure);
   if (stuck)
     throw Error(ErrorCode::internal, "emulated: some waves of a program wait at a barrier that others never reach");

@@ -11,7 +11,9 @@ class Stream;
 
 /// A code path: one backend with one set of compiler flags.
 enum class Target : uint8_t {
-  cpu_plain, cpu_avx2, cpu_avx512, cpu_amx, emulated32, emulated64, cuda_sm80, cuda_sm90, hip_gfx90a, hip_gfx942, hip_gfx1100, spirv, count
+  cpu_plain, cpu_avx2, cpu_avx512, cpu_amx, emulated32, emulated64, cuda_sm80, cuda_sm90, hip_gfx90a, hip_gfx942, hip_gfx1100, spirv,
+  emulated_sm90,  ///< schedules of cuda_sm90 on emulated lanes: some kernels, for emulated:32 where a test forces it
+  count
 };
 
 /// How a kernel is spread: `programs` independent programs, each with `threads` lanes (ignored on CPU) and scratch memory.

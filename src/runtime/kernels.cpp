@@ -96,6 +96,8 @@ void (*find_kernel(std::string_view name, Target target, uint32_t variant))() {
       target = Target::cpu_avx512;
     } else if (target == Target::cpu_avx512) {
       target = Target::cpu_avx2;
+    } else if (target == Target::emulated_sm90) {
+      target = Target::emulated32;
     } else {
       return nullptr;
     }

@@ -23,7 +23,7 @@ struct KernelEntry {
   void (*function)();     ///< a KernelFn<Params>, cast back by the operator
 };
 
-/// nullptr if it was not built. cpu_amx and cpu_avx512 have the kernels that gain by them, and fall back on the next plainer path for the others.
+/// nullptr if it was not built. cpu_amx, cpu_avx512 and emulated_sm90 have some kernels, and fall back on the next plainer path for the others.
 void (*find_kernel(std::string_view name, Target target, uint32_t variant))();
 /// Everything that was built, for `monotile ops --json` and the budgets.
 const std::vector<KernelEntry>& built_kernels();

@@ -351,5 +351,41 @@ MT_WORD_TEST(CodesAndNibbles) {
   });
 }
 
+#if defined(MONOTILE_TARGET_EMULATED)
+/// A layout that covers each cell once and is slow on every GPU: a lane's vectors lie side by side, those of neighbouring lanes do not.
+template <int Vectors>
+struct lane_after_lane : blocked<8, Vectors, 0> {
+  static MT_FN constexpr coordinate coord(int lane, int element, int) { return {0, lane * 8 * Vectors + element}; }
+};
+template <class L>
+struct DoubledKernel {
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto at = rows_of<L>(ctx, p.rows, p.cols);
+    const view<const half_t> from{p.y16.data, p.y16.outer_stride, 0, p.cols, 1, true};
+    store(ctx, p.y16, at, map([](auto v) { return 2.0f * v; }, load(ctx, from, at)));
+  }
+};
+MT_WORD_TEST(AccessesOfAWaveAreCounted) {
+  alignas(64) static half_t memory[2][4096];
+  const auto sectors_per_need = []<class L>() {
+    for (auto& row : memory) {
+      for (int c = 0; c < 4096; ++c) row[c] = from_float<half_t>(static_cast<float>(c % 100));
+    }
+    Fixture f(2, 1, 1, 1);
+    f.p.y16 = {memory[0], 4096, 0, 4096, 1, true};
+    f.p.cols = 4096;
+    const emulated::CountGlobalAccesses count;
+    run<DoubledKernel<L>, L>(f);
+    EXPECT_EQ(count.loads().sectors, count.stores().sectors);
+    EXPECT_EQ(count.loads().bytes, sizeof memory);
+    EXPECT_EQ(to_float(memory[1][4071]), 142.0f);
+    return static_cast<double>(count.loads().sectors) / static_cast<double>(count.loads().needed);
+  };
+  EXPECT_EQ((sectors_per_need.template operator()<blocked<8, 4, 0>>()), 1.0);
+  EXPECT_EQ((sectors_per_need.template operator()<lane_after_lane<4>>()), kWave == 64 ? 4.0 : 2.0);  // 16 bytes of each sector
+}
+#endif
+
 }  // namespace
 }  // namespace monotile::MONOTILE_TARGET_NAME

@@ -7,6 +7,8 @@
 #include "monotile/lang/backend/cuda/launch_chain.hpp"
 #elif defined(MONOTILE_TARGET_HIP)
 #include "monotile/lang/backend/hip/launch_chain.hpp"
+#elif defined(MONOTILE_LANE_FIBRES)
+#include "monotile/lang/backend/emulated/sm90/launch_chain.hpp"
 #elif defined(MONOTILE_TARGET_EMULATED)
 #include "monotile/lang/backend/emulated/launch_chain.hpp"
 #elif defined(MONOTILE_TARGET_CPU)

@@ -2,6 +2,7 @@
 // Hopper's copy engine (TMA), its barriers and warpgroup instructions, one line of PTX each. sm_90a only.
 
 #include "monotile/lang/backend/cuda/mma.hpp"
+#include "monotile/lang/backend/simt/operands.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
 
@@ -182,15 +183,7 @@ MT_DEVICE void pin(float (&d)[N]) {
   MT_UNROLL
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
-/// What the matrix unit is told about an operand in 128-byte swizzle: where it starts, and the bytes between groups
-/// of eight rows (1024) and between panels (read for operands that are stored along m or n only).
-MT_DEVICE uint64_t operand_at(uint32_t address, uint32_t panel_bytes = 16, uint32_t group_bytes = 1024) {
-  return static_cast<uint64_t>(1u << 30 | group_bytes >> 4) << 32 | (panel_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
-}
-/// The word of it that differs from operand to operand, and all of it `bytes` further on: one addition of 32 bits.
-MT_DEVICE uint32_t operand_word(uint32_t address, uint32_t panel_bytes = 16) {
-  return (panel_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
-}
+/// All of `operand_word`'s operand, `bytes` further on: one addition of 32 bits.
 MT_DEVICE uint64_t operand_from(uint32_t word, int bytes) {
   uint64_t operand;
   asm("mov.b64 %0, {%1, %2};" : "=l"(operand) : "r"(word + bytes / 16), "n"(1 << 30 | 1024 >> 4));

@@ -31,12 +31,6 @@ MT_DEVICE vector16 load_shared16(const unsigned char* p) {
                : "memory");
   return v;
 }
-/// What the lanes of a wave wrote to shared memory is there for all of them.
-MT_FN void wave_sync() {
-#if defined(__CUDA_ARCH__)
-  __syncwarp();
-#endif
-}
 /// v, but the compiler does not know: nothing that follows from it is computed earlier.
 MT_FN int unforeseen(int v) {
 #if defined(__CUDA_ARCH__)

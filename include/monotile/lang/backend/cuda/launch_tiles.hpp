@@ -3,7 +3,13 @@
 // follow from its configuration.
 
 #include "monotile/lang/backend/cuda/launch.hpp"
-#include "monotile/lang/backend/cuda/warpgroups.hpp"
+#include "monotile/lang/backend/cuda/wgmma.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
+using cuda::encode_map;
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper
+
+#include "monotile/lang/backend/simt/launch_warpgroups.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -11,30 +17,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 inline constexpr bool kHasWarpgroups = kTarget == Target::cuda_sm90;
 inline constexpr bool kHasRing = true, kHasMfma = false;
 
-template <class Cfg, class Stage, class Load, class Compute, class Finish>
-MT_DEVICE void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
-  if constexpr (Cfg::kind == schedule::ring) {
-    ring_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
-  } else if constexpr (Cfg::kind == schedule::split) {
-    split_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
-  } else {
-    warpgroup_mainloop<Cfg, Stage>(ctx, space, load, compute, finish);
-  }
-}
-
 namespace hopper {
-
-/// Given to a kernel's `bind`: which matrix is copied into which kind of tile.
-template <class Cfg>
-struct map_binder {
-  template <class T, int R, int C, along A>
-  void operand(matrix_view& v, const smem_tile<T, R, C, A>*) const {
-    cuda::encode_map(v, A == along::n ? R / Cfg::cluster : R);
-  }
-  void result(matrix_view& v) const {
-    if (v.vectors && v.dtype != DType::f32) cuda::encode_map(v, 16);
-  }
-};
 
 template <class K, class Params>
 __global__ void __launch_bounds__(warpgroup_traits<typename K::Config>::threads, 1)
@@ -55,18 +38,9 @@ void launch_tiles(Stream& stream, const Grid& grid, const Params& params) {
   } else {
     Params bound = params;
     K::bind(hopper::map_binder<Cfg>{}, bound);
-    using Stage = typename K::Stage;
-    constexpr bool kSplit = Cfg::kind == schedule::split;
-    constexpr size_t kBytes = (kSplit ? sizeof(split_memory<Cfg, Stage>) : sizeof(warpgroup_memory<Cfg, Stage>)) + 1024;
-    static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
-    const int cluster = kSplit ? params.tiles.split : Cfg::cluster;
-    int64_t clusters = tile_count<Cfg>(params.tiles);
-    if (!kSplit && grid.programs > 0) {
-      clusters = clusters < grid.programs / cluster ? clusters : grid.programs / cluster;
-    }
-    const Grid launched{clusters * cluster, warpgroup_traits<Cfg>::threads, kBytes};
+    const hopper::placement where = hopper::place_tiles<K>(grid, params);
     static cuda::Launchable kernel{.entry = reinterpret_cast<const void*>(&hopper::warpgroup_entry<K, Params>)};
-    cuda::launch(stream, kernel, launched, &bound, cluster);
+    cuda::launch(stream, kernel, where.grid, &bound, where.cluster);
   }
 }
 

@@ -5,10 +5,64 @@
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
 
 #define MT_DEVICE __device__ __forceinline__
+#define MT_PRAGMA_(text) _Pragma(#text)
+#define MT_UNROLL_BY(n) MT_PRAGMA_(unroll n)
+/// The compiler may no longer know where two values came from, nor keep in registers what is in memory. Not a function: with
+/// references the order of registers changed all over a kernel.
+#define MT_HIDE(a, b) asm volatile("" : "+r"(a), "+r"(b)::"memory")
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 MT_DEVICE uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+// --- the program, and what its waves do together
+/// Not ctx.thread(0), which made the compiler see kernels otherwise (prefill: another order of registers).
+MT_DEVICE int thread_number() { return static_cast<int>(threadIdx.x); }
+MT_DEVICE int program_number() { return static_cast<int>(blockIdx.x); }
+MT_DEVICE int program_count() { return static_cast<int>(gridDim.x); }
+/// What the lanes of a wave wrote to shared memory is there for all of them.
+MT_FN void wave_sync() {
+#if defined(__CUDA_ARCH__)
+  __syncwarp();
+#endif
+}
+/// v, the same for all lanes of a wave, and the compiler knows.
+MT_DEVICE int same_for_all(int v) { return __shfl_sync(~0u, v, 0); }
+template <class T>
+MT_DEVICE T from_lane(T v, int lane) {
+  return __shfl_sync(~0u, v, lane);
+}
+MT_DEVICE int from_below(int v, int distance) { return __shfl_up_sync(~0u, v, distance); }
+/// A bit for each lane.
+MT_DEVICE uint32_t wave_ballot(bool here) { return __ballot_sync(~0u, here); }
+MT_DEVICE bool wave_any(bool here) { return __any_sync(~0u, here); }
+MT_DEVICE int wave_sum(int v) { return __reduce_add_sync(~0u, v); }
+MT_DEVICE int bits_set(uint32_t v) { return __popc(v); }
+/// From shared memory, now.
+MT_DEVICE int load_word(const int& word) {
+  int v;
+  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(v) : "r"(shared_address(&word)) : "memory");
+  return v;
+}
+/// 16 bytes of shared memory become 0.
+MT_DEVICE void clear_shared16(unsigned char* p) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(shared_address(p)), "r"(0) : "memory");
+}
+/// ldmatrix by the address of this lane's row; across: each 8 x 8 matrix transposed.
+template <bool Across>
+MT_DEVICE void read_matrices(uint32_t (&r)[4][1], uint32_t address) {
+  if constexpr (Across) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
+                 : "r"(address)
+                 : "memory");
+  }
+}
 
 struct ldmatrix {
   static MT_DEVICE void read4(uint32_t (&r)[4][1], const unsigned char* const (&row)[1]) {

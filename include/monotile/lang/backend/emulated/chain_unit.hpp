@@ -42,7 +42,12 @@ template <class T>
 inline uint32_t round_pair(float low, float high) {
   return static_cast<uint32_t>(from_float<T>(high).bits) << 16 | from_float<T>(low).bits;
 }
-inline vector16 load_shared16(const unsigned char* p) { return load16(p); }
+inline vector16 load_shared16(const unsigned char* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 16 != 0) misaligned_access(p);
+  vector16 v;
+  std::memcpy(&v, p, 16);
+  return v;
+}
 /// The lanes of a wave run side by side.
 inline void wave_sync() {}
 /// From any lane of the wave.

@@ -14,7 +14,11 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline void misaligned_access(const void* p) { emulated::fail_misaligned(p); }
 inline void Context::barrier() const {
-  if (fibre != nullptr) emulated::wait_at_barrier(fibre);
+  if constexpr (kLanes == 1) {
+    emulated::program_barrier();
+  } else if (fibre != nullptr) {
+    emulated::wait_at_barrier(fibre);
+  }
 }
 
 template <class K, class Params>
@@ -33,7 +37,7 @@ void run_program(int64_t program, const Grid& grid, const Params& params) {
   }
   emulated::run_waves(waves, [&](int wave, void* fibre) {
     Context ctx{program, grid.threads, slots, scratch16};
-    ctx.wave = wave;
+    ctx.first_thread = wave * kWave;
     ctx.fibre = fibre;
     K::run(ctx, params);
   });

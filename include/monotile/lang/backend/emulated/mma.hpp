@@ -29,6 +29,8 @@ struct ring_queue {
   void add(unsigned char* to, const void* from, int bytes, int lane, int, int) {
     if (reinterpret_cast<uintptr_t>(to) % 16 != 0) misaligned_access(to);
     if (bytes != 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0) misaligned_access(from);
+    emulated::note_lane(lane, kWave);
+    if (bytes != 0) emulated::note_global_load(from, static_cast<size_t>(bytes));
     open.push_back({to, from, bytes});
     rows[lane] = to;
     if (lane == kLanes - 1) emulated::count_shared_access(rows, kLanes, 16);
@@ -68,6 +70,8 @@ struct register_queue {
 
   void add(unsigned char* to, const void* from, int bytes, int lane, int row, int slot) {
     if (bytes != 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0) misaligned_access(from);
+    emulated::note_lane(lane, kWave);
+    if (bytes != 0) emulated::note_global_load(from, static_cast<size_t>(bytes));
     vector16 v{};
     std::memcpy(&v, from, static_cast<size_t>(bytes));
     keep(to, v, lane, row, slot);

@@ -1,12 +1,15 @@
 #pragma once
 // A GPU on the CPU: every wave is a fibre with real barriers; a tile keeps the registers of all its lanes side by side. The layouts,
-// shuffles and reduction trees are those of the GPU path (lang/backend/simt).
+// shuffles and reduction trees are those of the GPU path (lang/backend/simt). With MONOTILE_LANE_FIBRES every lane is a fibre, as kernels are written
+// that give the lanes of a program different things to do (emulated/machine.hpp).
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "monotile/lang/backend/emulated/fibre.hpp"
+#include "monotile/lang/backend/emulated/global_memory.hpp"
+#include "monotile/lang/backend/emulated/lanes.hpp"
 #include "monotile/lang/backend/conversions.hpp"
 #include "monotile/lang/reduction.hpp"
 #include "monotile/lang/view.hpp"
@@ -15,7 +18,11 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr int kWave = MONOTILE_WAVE;
+#if defined(MONOTILE_LANE_FIBRES)
+inline constexpr int kLanes = 1;
+#else
 inline constexpr int kLanes = MONOTILE_WAVE;
+#endif
 
 MT_FN float recip_sqrt(float v) { return 1.0f / std::sqrt(v); }
 MT_FN float fast_exp2(float v) { return std::exp2(v); }
@@ -40,6 +47,10 @@ MT_FN void hide(uint32_t&) {}
 
 template <class T>
 MT_FN void shuffle_xor(T (&out)[kLanes], const T (&in)[kLanes], int mask) {
+  if constexpr (kLanes == 1) {
+    emulated::shuffle(out[0], in[0], [mask](int lane) { return lane ^ mask; });
+    return;
+  }
   T copy[kLanes];
   if (mask == kWave / 2 && emulated::planted(emulated::Fault::wave_width)) mask = 0;
   for (int l = 0; l < kLanes; ++l) copy[l] = in[l ^ mask];
@@ -47,6 +58,10 @@ MT_FN void shuffle_xor(T (&out)[kLanes], const T (&in)[kLanes], int mask) {
 }
 template <class T>
 MT_FN void shuffle_up(T (&out)[kLanes], const T (&in)[kLanes], int distance) {
+  if constexpr (kLanes == 1) {
+    emulated::shuffle(out[0], in[0], [distance](int lane) { return lane >= distance ? lane - distance : lane; });
+    return;
+  }
   T copy[kLanes];
   for (int l = 0; l < kLanes; ++l) copy[l] = in[l >= distance ? l - distance : l];
   for (int l = 0; l < kLanes; ++l) out[l] = copy[l];
@@ -56,9 +71,10 @@ struct alignas(16) vector16 {
   uint32_t word[4];
 };
 [[noreturn]] void misaligned_access(const void* p);
-/// Aborts on an address that the GPU would refuse.
+/// Global memory; aborts on an address that the GPU would refuse.
 inline vector16 load16(const void* p) {
   if (reinterpret_cast<uintptr_t>(p) % 16 != 0) misaligned_access(p);
+  emulated::note_global_load(p, 16);
   vector16 v;
   std::memcpy(&v, p, 16);
   return v;
@@ -67,6 +83,7 @@ inline vector16 load16_mutable(const void* p) { return load16(p); }
 inline vector16 load16_stream(const void* p) { return load16(p); }
 inline void store16(void* p, const vector16& v) {
   if (reinterpret_cast<uintptr_t>(p) % 16 != 0) misaligned_access(p);
+  emulated::note_global_store(p, 16);
   std::memcpy(p, &v, 16);
 }
 inline void store16_stream(void* p, const vector16& v) { store16(p, v); }
@@ -76,12 +93,14 @@ struct alignas(8) vector8 {
 };
 inline vector8 load8(const void* p) {
   if (reinterpret_cast<uintptr_t>(p) % 8 != 0) misaligned_access(p);
+  emulated::note_global_load(p, 8);
   vector8 v;
   std::memcpy(&v, p, 8);
   return v;
 }
 inline void store8(void* p, const vector8& v) {
   if (reinterpret_cast<uintptr_t>(p) % 8 != 0) misaligned_access(p);
+  emulated::note_global_store(p, 8);
   std::memcpy(p, &v, 8);
 }
 /// Eight values as codes of one byte.
@@ -100,10 +119,10 @@ struct Context {
   unsigned char* slots;
   unsigned char* scratch;
   int turn = 0;
-  int wave = 0;
+  int first_thread = 0;   // of this fibre
   void* fibre = nullptr;  // the scheduler's
 
-  int thread(int lane) const { return wave * kWave + lane; }
+  int thread(int lane) const { return first_thread + lane; }
   void barrier() const;
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 // Chained products on Hopper: a persistent grid in which one warpgroup keeps the copy engine busy and the others, 64
 // rows of the tile each, multiply in turns. While one has the matrix unit the others turn scores into weights; and the
-// second product of a block runs under the weighing of the next one. sm_90a only.
+// second product of a block runs under the weighing of the next one. For sm_90a and the emulated one: the backend's
+// chain_unit.hpp comes first.
 
 #include <cstddef>
 
-#include "monotile/lang/backend/cuda/chain_unit.hpp"
 #include "monotile/lang/backend/simt/chain.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -44,7 +44,9 @@ struct chain_block {
   MT_DEVICE bool is_plain() const { return (word & (partial | cut)) == 0; }
 };
 template <class Body>
-using tile_of_chain = decltype(static_cast<const Body*>(nullptr)->tile(0));
+const Body& some_body();  // for its type
+template <class Body>
+using tile_of_chain = decltype(some_body<Body>().tile(0));
 
 template <class Cfg, class T, class Tile>
 struct alignas(1024) warpgroup_chain_memory {
@@ -66,14 +68,6 @@ struct alignas(1024) warpgroup_chain_memory {
   int unbounded[Cfg::stages];  ///< 0, or a byte for each inspecting warp that saw an inf or NaN in c.
 };
 
-/// From shared memory, now.
-MT_DEVICE int load_word(const int& word) {
-  int v;
-  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(v) : "r"(shared_address(&word)) : "memory");
-  return v;
-}
-/// v, the same for all lanes of a warp, and the compiler knows.
-MT_DEVICE int same_for_all(int v) { return __shfl_sync(~0u, v, 0); }
 /// A word that the copying warp wrote, for all lanes of a warp. Only the lane that hands the place back reads it.
 MT_DEVICE int told_word(const int& word, int lane) { return same_for_all(lane == 0 ? load_word(word) : 0); }
 
@@ -178,7 +172,7 @@ MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
   }
   if (hopper::elect_one()) hopper::barrier_arrive_expect(cx.full, Tile::bytes);
   constexpr int kAtOnce = 2;  // places are looked up in tables: that many look-ups are under way together
-  const int boxes = R >> (__ffs(rows) - 1);  // a divisor of R, which is a power of two
+  const int boxes = R >> lowest_bit(static_cast<uint32_t>(rows));  // a divisor of R, which is a power of two
   MT_NO_UNROLL
   for (int first = 0; first < boxes; first += kAtOnce) {
     box_at at[kAtOnce];
@@ -239,8 +233,14 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   for (int b = 0; b < D / 64; ++b) {
     if (b * 64 >= to.cols) break;
     const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
-    if (lane == 0) hopper::wait_stores_read<kSlots - 1>();
-    __syncwarp();
+    if (lane == 0) {
+      if (b > 0) {
+        hopper::wait_stores_read<kSlots - 1>();
+      } else {  // the slot of the last block of the tile before, where that had an odd number of them
+        hopper::wait_stores_read<0>();
+      }
+    }
+    wave_sync();
     MT_UNROLL
     for (int j = 0; j < 4; ++j) {
       const auto& left = acc.d[0][b * 8 + 2 * j];
@@ -250,7 +250,7 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
                         round_pair<T>(right[2][0], right[3][0]));
     }
     hopper::fence_for_copies();
-    __syncwarp();
+    wave_sync();
     if (lane == 0) {
       hopper::store_box(to.map, slot, b * 64, at.x, at.y + (single ? cx.first_row : cx.first_row / to.box_x), at.z);
       hopper::close_stores();
@@ -265,11 +265,11 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kChunks = C / 8;
   uint32_t found = 0;
-#pragma unroll 2
+  MT_UNROLL_BY(2)
   for (int i = (look ? 0 : rows * kChunks) + lane; i < R * kChunks; i += lanes) {
     unsigned char* const place = tile.data + Tile::offset(i / kChunks, i % kChunks);
     if (i >= rows * kChunks) {
-      asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(shared_address(place)), "r"(0) : "memory");
+      clear_shared16(place);
     } else {
       found |= carries_of_unbounded<T>(load_shared16(place));
     }
@@ -281,7 +281,7 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
 /// get shorter along the way, so nobody always takes the longest of a round.
 template <class Body, class F>
 MT_DEVICE void each_tile(const Body& body, int total, F f) {
-  const int programs = static_cast<int>(gridDim.x), program = static_cast<int>(blockIdx.x);
+  const int programs = program_count(), program = program_number();
   for (int round = 0; round * programs < total; ++round) {
     const int index = round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
     if (index >= total) continue;
@@ -305,7 +305,7 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
     const int next = block_after(body, t, now >> chain_block::bits);
     b.wait_empty();
     if (hopper::elect_one()) memory.block[b.at()] = now, memory.next[b.at()] = next;
-    __syncwarp();
+    wave_sync();
     chain_copies<Cfg> to_b{b.full()};
     body.load_b(to_b, memory.b[b.at()], t, now >> chain_block::bits);
     b.next();
@@ -314,7 +314,7 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   const auto copy_a = [&](const auto& t, bool any) {
     a.wait_empty();
     if (hopper::elect_one()) memory.tile[a.count % 2] = t, memory.tiles[a.count % 2] = any ? 2 : 1;
-    __syncwarp();
+    wave_sync();
     chain_copies<Cfg> to_a{a.full()};
     if (any) {
       body.load_a(to_a, memory.a, t);
@@ -349,7 +349,7 @@ MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, 
         memory.rows[c.at()] = body.rows_of_block(t, block.number());
         memory.unbounded[c.at()] = 0;
       }
-      __syncwarp();
+      wave_sync();
       chain_copies<Cfg> to_c{c.full()};
       body.load_c(to_c, memory.c[c.at()], t, block.number());
       c.next();
@@ -372,9 +372,9 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
     if (block.hides()) {
       const bool found = clean_rows(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
                                     block.is(chain_block::partial), number * 32 + lane, kWarps * 32);
-      if (__any_sync(~0u, found) && lane == 0) reinterpret_cast<unsigned char*>(&memory.unbounded[c.at()])[number] = 1;
+      if (wave_any(found) && lane == 0) reinterpret_cast<unsigned char*>(&memory.unbounded[c.at()])[number] = 1;
       hopper::fence_for_copies();  // the matrix unit and the copy engine come after these stores
-      __syncwarp();
+      wave_sync();
     }
     if (lane == 0) hopper::barrier_arrive(shared_address(&memory.inspected[c.at()]));
     c.release(lane);
@@ -388,7 +388,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   using Memory = warpgroup_chain_memory<Cfg, T, tile_of_chain<Body>>;
   // By an offset, so that the compiler still knows that it is shared memory.
   auto& memory = *reinterpret_cast<Memory*>(ctx.scratch + (-shared_address(ctx.scratch) & 1023));
-  const int thread = static_cast<int>(threadIdx.x), warpgroup = same_for_all(thread / 128), lane = thread % 32;
+  const int thread = thread_number(), warpgroup = same_for_all(thread / 128), lane = thread % 32;
   const auto warp_of_group = [&] { return same_for_all(unforeseen(thread) % 128 / 32); };
   const uint32_t base = shared_address(&memory);
   chain_cursor<1, static_cast<int>(offsetof(Memory, a_at))> a(base);
@@ -401,7 +401,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     for (auto& barrier : memory.inspected) hopper::barrier_init(shared_address(&barrier), Traits::inspectors);
     hopper::fence_barrier_init();
   }
-  __syncthreads();
+  ctx.barrier();
 
   if (warpgroup == 0) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
@@ -578,7 +578,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
         static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
         if (lane == 0) hopper::wait_stores_read<0>();
         product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
-        __syncwarp();  // all have read, before the first lane hands c back
+        wave_sync();  // all have read, before the first lane hands c back
       } else {
         if constexpr (kLate) find_places(b.count);
         const auto from_c = static_cast<uint32_t>(same_for_all(at_c));

@@ -1,9 +1,9 @@
 #pragma once
 // Chained products of few rows and many blocks on Hopper, at the speed of memory: a program per multiprocessor, in which
 // two warps keep a ring of blocks on its way and the others have a part of each block, with sums of their own that are
-// joined at the tile's end. The copying warps run ahead over the ends of tiles. sm_90a only.
+// joined at the tile's end. The copying warps run ahead over the ends of tiles. For sm_90a and the emulated one.
 
-#include "monotile/lang/backend/cuda/chain_warpgroups.hpp"
+#include "monotile/lang/backend/simt/chain_warpgroups.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -60,7 +60,7 @@ struct stream_ring {
   MT_DEVICE void wait_empty(uint32_t n) const { hopper::barrier_wait(empty(n), parity(n) ^ 1); }
   /// What all lanes of a warp have read may be overwritten.
   MT_DEVICE void release(uint32_t n, int lane) const {
-    __syncwarp();
+    wave_sync();
     if (lane == 0) hopper::barrier_arrive(empty(n));
   }
 };
@@ -100,7 +100,7 @@ MT_DEVICE void copy_by_lanes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, 
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kChunks = C / 8, kRows = 32 / kChunks;
   static_assert(kChunks <= 32);
-  const int shift = __ffs(from.box_x) - 1, boxes = R >> shift, count = boxes < 32 ? boxes : 32;
+  const int shift = lowest_bit(static_cast<uint32_t>(from.box_x)), boxes = R >> shift, count = boxes < 32 ? boxes : 32;
   const int chunk = cx.lane % kChunks, missing = from.cols - chunk * 8;
   const int bytes = (missing < 0 ? 0 : missing < 8 ? missing : 8) * static_cast<int>(sizeof(T));
   const int64_t stride = from.stride_x * static_cast<int64_t>(sizeof(T));
@@ -112,11 +112,11 @@ MT_DEVICE void copy_by_lanes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, 
       if (cx.at.rows > 0) cx.row += from.offset(cx.at.x, cx.at.y, cx.at.z) * static_cast<int64_t>(sizeof(T));
     });
     if (first == 0) hopper::barrier_wait(cx.empty, cx.parity);
-#pragma unroll 4
+    MT_UNROLL_BY(4)
     for (int i = 0; i < count << shift; i += kRows) {
       const int r = i + cx.lane / kChunks, box = r >> shift, within = r - (box << shift);
-      const auto row = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(cx.row), own + box);
-      const int rows = __shfl_sync(~0u, cx.at.rows, own + box);
+      const auto row = from_lane(reinterpret_cast<unsigned long long>(cx.row), own + box);
+      const int rows = from_lane(cx.at.rows, own + box);
       const auto* const data = reinterpret_cast<const unsigned char*>(row) + within * stride + chunk * 16;
       copy_queue{}.add(to.data + Tile::offset((first << shift) + r, chunk), data, within < rows ? bytes : 0, 0, 0, 0);
     }
@@ -141,7 +141,7 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
     copy_by_lanes(cx, to, from, place);
   } else {
     constexpr int kAtOnce = 4;
-    const int boxes = R >> (__ffs(rows) - 1);  // a divisor of R, which is a power of two
+    const int boxes = R >> lowest_bit(static_cast<uint32_t>(rows));  // a divisor of R, which is a power of two
     const int count = boxes < 32 ? boxes : 32;
     MT_NO_UNROLL
     for (int first = 0; first < boxes; first += 32) {
@@ -158,9 +158,9 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
         int x[kAtOnce], y[kAtOnce], z[kAtOnce];
         MT_UNROLL
         for (int k = 0; k < kAtOnce; ++k) {
-          x[k] = __shfl_sync(~0u, cx.at.x, own + i + k);
-          y[k] = __shfl_sync(~0u, cx.at.y, own + i + k);
-          z[k] = __shfl_sync(~0u, cx.at.z, own + i + k);
+          x[k] = from_lane(cx.at.x, own + i + k);
+          y[k] = from_lane(cx.at.y, own + i + k);
+          z[k] = from_lane(cx.at.z, own + i + k);
         }
         if (hopper::elect_one()) {
           MT_UNROLL
@@ -172,7 +172,7 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
       }
     }
   }
-  __syncwarp();
+  wave_sync();
 }
 
 /// visit(tile) for those of this program: all tiles in their order, cut into one stretch per program by the number of
@@ -188,9 +188,9 @@ MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
   int all = 0;
   for (int s = 0; s < sequences; s += 32) {
     look_up(s);
-    all += __reduce_add_sync(~0u, blocks_of(mine));
+    all += wave_sum(blocks_of(mine));
   }
-  const int programs = static_cast<int>(gridDim.x), program = static_cast<int>(blockIdx.x), each = all / programs,
+  const int programs = program_count(), program = program_number(), each = all / programs,
             rest = all - each * programs;
   const int begin = each * program + (program < rest ? program : rest), end = begin + each + (program < rest ? 1 : 0);
   if (begin == end) return;
@@ -202,24 +202,24 @@ MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
     int up_to = own;
     MT_UNROLL
     for (int distance = 1; distance < 32; distance *= 2) {
-      const int below = __shfl_up_sync(~0u, up_to, distance);
+      const int below = from_below(up_to, distance);
       if (lane >= distance) up_to += below;
     }
-    const unsigned beyond = __ballot_sync(~0u, position + up_to > begin);
+    const unsigned beyond = wave_ballot(position + up_to > begin);
     if (beyond != 0) {
-      const int at = __ffs(static_cast<int>(beyond)) - 1;
-      position += __shfl_sync(~0u, up_to - own, at);
+      const int at = lowest_bit(beyond);
+      position += from_lane(up_to - own, at);
       sequence = base + at;
       break;
     }
-    position += __shfl_sync(~0u, up_to, 31);
+    position += from_lane(up_to, 31);
     look_up(base += 32);
   }
   for (; position < end && sequence < sequences; ++sequence) {
     if (sequence == base + 32) look_up(base = sequence);
     const int at = sequence - base;
-    const chain_share share{__shfl_sync(~0u, mine.first, at), __shfl_sync(~0u, mine.end, at),
-                            __shfl_sync(~0u, mine.blocks, at)};
+    const chain_share share{from_lane(mine.first, at), from_lane(mine.end, at),
+                            from_lane(mine.blocks, at)};
     const int splits = share.end - share.first, tiles = splits * groups;
     int i = position >= begin ? 0 : (begin - position + share.blocks - 1) / share.blocks;
     if (i < tiles) {
@@ -248,10 +248,10 @@ MT_DEVICE void stream_copy(const Body& body, Memory& memory, bool leads, int lan
     const int first = body.first_block(t), end = body.blocks(t);
     to.first_box = stream_copies<Cfg>::kNowhere;
     // Which of 32 blocks are visited: a lane looks at each.
-    const auto visited = [&](int base) { return __ballot_sync(~0u, base + lane < end && body.visits(t, base + lane)); };
+    const auto visited = [&](int base) { return wave_ballot(base + lane < end && body.visits(t, base + lane)); };
     if (leads) {
       int count = 0;
-      for (int base = first; base < end; base += 32) count += __popc(visited(base));
+      for (int base = first; base < end; base += 32) count += bits_set(visited(base));
       const uint32_t at = tile % Traits::tiles;
       tiles.wait_empty(tile);
       if (hopper::elect_one()) {
@@ -264,7 +264,7 @@ MT_DEVICE void stream_copy(const Body& body, Memory& memory, bool leads, int lan
     }
     for (int base = first; base < end; base += 32) {
       for (unsigned left = visited(base); left != 0; left &= left - 1) {
-        to.block = base + __ffs(static_cast<int>(left)) - 1;
+        to.block = base + lowest_bit(left);
         to.fill(ring, n);
         if (leads) {
           if (hopper::elect_one()) memory.block[n % (2 * Cfg::stages)] = to.block;
@@ -297,16 +297,16 @@ template <int R, class T, class Tile>
 MT_DEVICE bool clean_part(const rows_from<Tile>& part, int rows, bool look, int lane) {
   constexpr int kChunks = Tile::cols / 8;
   uint32_t found = 0;
-#pragma unroll 2
+  MT_UNROLL_BY(2)
   for (int i = lane; i < R * kChunks; i += 32) {
     unsigned char* const place = part.data + Tile::offset(i / kChunks, i % kChunks);
     if (i >= rows * kChunks) {
-      asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(shared_address(place)), "r"(0) : "memory");
+      clear_shared16(place);
     } else if (look) {
       found |= carries_of_unbounded<T>(load_shared16(place));
     }
   }
-  return __any_sync(~0u, found != 0);
+  return wave_any(found != 0);
 }
 
 /// A multiplying wave's view: all rows of a, a part of each block.
@@ -331,20 +331,6 @@ MT_DEVICE void map_cells_at(stream_wave<Cfg, T>& cx, row_acc<Layout, R, C>& acc,
   const int before = cx.wave * stream_chain_traits<Cfg>::part;
   map_cells_at(static_cast<chain_context<Cfg, T>&>(cx), acc, of_row,
                [&](float x, const auto& row, int col) { return f(x, row, before + col); });
-}
-template <bool Across>
-MT_DEVICE void read_matrices(uint32_t (&r)[4][1], uint32_t address) {
-  if constexpr (Across) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
-                 : "r"(address)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0][0]), "=r"(r[1][0]), "=r"(r[2][0]), "=r"(r[3][0])
-                 : "r"(address)
-                 : "memory");
-  }
 }
 /// 16 rows x 16 columns number k of a tile, by the place of this lane's row in the first of them: panels start on 1024
 /// bytes and rows on 128, so that columns within a panel differ by an exclusive or.
@@ -505,8 +491,8 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
       *reinterpret_cast<Memory*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
   const stream_ring<Traits::tiles> tiles(memory.tile_at);
   const stream_ring<Cfg::stages> b(memory.b_at), c(memory.c_at);
-  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), lane = static_cast<int>(threadIdx.x) % 32;
-  if (threadIdx.x == 0) {
+  const int warp = same_for_all(thread_number() / 32), lane = thread_number() % 32;
+  if (thread_number() == 0) {
     tiles.init(1, Traits::waves);
     b.init(stream_copies<Cfg>::arrivals, Traits::waves);
     c.init(stream_copies<Cfg>::arrivals, Traits::waves);
@@ -514,7 +500,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     // What the copy engine is told about rows takes a trip to memory, too.
     body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
   }
-  __syncthreads();
+  ctx.barrier();
   hopper::let_next_start();
   hopper::wait_for_previous();
   if (warp >= Traits::waves) {
@@ -554,12 +540,12 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
         one_by_one =
             clean_part<kPart, T>(part, body.rows_of_block(t, block) - warp * kPart, body.partial(t, block), lane);
         hopper::fence_for_copies();  // the copy engine comes after these stores
-        __syncwarp();
+        wave_sync();
       }
       if (one_by_one) {
         static_assert(sizeof memory.exchange.sums[0] >= sizeof(T) * 16 * kPart);
         product_of_seen<kPart>(cx, o, weights, part, reinterpret_cast<T*>(memory.exchange.sums[warp]));
-        __syncwarp();  // all have read, before the first lane hands c back
+        wave_sync();  // all have read, before the first lane hands c back
       } else {
         second_product(cx, o, weights, part);
       }

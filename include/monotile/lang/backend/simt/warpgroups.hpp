@@ -1,8 +1,8 @@
 #pragma once
 // Hopper: a persistent grid in which one warpgroup keeps the copy engine busy and two multiply, handing stages over
-// by barriers. The kernel's three callbacks are all that it sees of this. sm_90a only.
+// by barriers. The kernel's three callbacks are all that it sees of this. For sm_90a and the emulated one: what is in
+// namespace hopper, and words of a wave such as same_for_all, are the backend's, whose wgmma.hpp comes first.
 
-#include "monotile/lang/backend/cuda/wgmma.hpp"
 #include "monotile/lang/backend/simt/ring.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -80,7 +80,7 @@ MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C>& acc
     for (int first = 0; first < Atom::c_elements; first += kBatch) {
       // Registers are full of sums: nothing that a batch computes or loads may be kept for the next one.
       int row = t.m + cx.part * Acc::rows + s * 64, col = t.n;
-      asm volatile("" : "+r"(row), "+r"(col)::"memory");
+      MT_HIDE(row, col);
       MT_UNROLL
       for (int e = first; e < first + kBatch; e += 2) {
         const coordinate at = Atom::c(cx.thread, e);
@@ -150,8 +150,16 @@ MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, co
     MT_UNROLL
     for (int b = 0; b < kBlocks; ++b) {
       const uint32_t slot = cx.result + (s * kBlocks + b) % kSlots * warpgroup_traits<Cfg>::slot_bytes;
-      if (lane == 0) hopper::wait_stores_read<kSlots - 1>();
-      __syncwarp();
+      // Where the blocks of a tile do not fill all slots alike, its first slot is that of the last block of the tile before.
+      constexpr bool kEven = Acc::slabs * kBlocks % kSlots == 0;
+      if (lane == 0) {
+        if (kEven || s + b > 0) {
+          hopper::wait_stores_read<kSlots - 1>();
+        } else {
+          hopper::wait_stores_read<0>();
+        }
+      }
+      wave_sync();
       MT_UNROLL
       for (int j = 0; j < 4; ++j) {
         const float* d = &acc.d[s][b * 32 + j * 8];
@@ -159,7 +167,7 @@ MT_DEVICE void store_boxes(product_context<Cfg, T>& cx, const matrix_view& c, co
                           hopper::pack<Out>(d[2], d[3]), hopper::pack<Out>(d[4], d[5]), hopper::pack<Out>(d[6], d[7]));
       }
       hopper::fence_for_copies();
-      __syncwarp();
+      wave_sync();
       if (lane == 0) {
         hopper::store_box(c.map, slot, t.n + b * 64, first_row + s * 64, t.batch);
         hopper::close_stores();
@@ -203,8 +211,8 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
   using Acc = acc_of<Cfg>;
   auto& memory = *reinterpret_cast<warpgroup_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                                   ~uintptr_t{1023});
-  const int thread = static_cast<int>(threadIdx.x), warpgroup = __shfl_sync(~0u, thread / 128, 0),
-            warp = __shfl_sync(~0u, thread / 32, 0), lane = thread % 32;
+  const int thread = thread_number(), warpgroup = same_for_all(thread / 128), warp = same_for_all(thread / 32),
+            lane = thread % 32;
   const uint32_t rank = Cfg::cluster > 1 ? hopper::cluster_rank() : 0;
   const uint32_t full = shared_address(memory.full), empty = shared_address(memory.empty);
   if (thread == 0) {
@@ -217,10 +225,10 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
   if constexpr (Cfg::cluster > 1) {
     hopper::cluster_sync();
   } else {
-    __syncthreads();
+    ctx.barrier();
   }
-  const int total = tile_count<Cfg>(space), first = static_cast<int>(blockIdx.x) / Cfg::cluster,
-            stride = static_cast<int>(gridDim.x) / Cfg::cluster;
+  const int total = tile_count<Cfg>(space), first = program_number() / Cfg::cluster,
+            stride = program_count() / Cfg::cluster;
 
   if (warpgroup == 0) {
     hopper::give_registers<Traits::producer_registers>();
@@ -266,7 +274,7 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
       if constexpr (kShortSums<typename decltype(Stage::a)::element>) {
         static_assert(!Traits::turns, "the other warpgroup multiplies while this one adds up");
-#pragma unroll 1
+        MT_NO_UNROLL
         for (int k = 0; k < space.k; ++k) {
           Acc stage;
           stage.keep = 0;
@@ -284,7 +292,7 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
         hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
         compute(cx, acc, memory.stage[cursor.at]);
         cursor.next();
-#pragma unroll 1
+        MT_NO_UNROLL
         for (int k = 1; k < space.k; ++k) {
           hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
           compute(cx, acc, memory.stage[cursor.at]);
@@ -327,8 +335,8 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * Cfg::bm * Cfg::bn);
   auto& memory = *reinterpret_cast<split_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                               ~uintptr_t{1023});
-  const int thread = static_cast<int>(threadIdx.x), warpgroup = __shfl_sync(~0u, thread / 128, 0),
-            warp = __shfl_sync(~0u, thread / 32, 0), lane = thread % 32;
+  const int thread = thread_number(), warpgroup = same_for_all(thread / 128), warp = same_for_all(thread / 32),
+            lane = thread % 32;
   const uint32_t full = shared_address(memory.full), empty = shared_address(memory.empty);
   if (thread == 0) {
     for (int s = 0; s < Cfg::stages; ++s) {
@@ -337,9 +345,9 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     }
     hopper::fence_barrier_init();
   }
-  __syncthreads();
+  ctx.barrier();
   const int rank = static_cast<int>(hopper::cluster_rank()), size = static_cast<int>(hopper::cluster_size());
-  const tile_coord t = tile_at<Cfg>(space, static_cast<int>(blockIdx.x) / size);
+  const tile_coord t = tile_at<Cfg>(space, program_number() / size);
   const int first = space.k * rank / size, last = space.k * (rank + 1) / size;
   constexpr int kGroup = 8, kGroups = Acc::atom::c_elements / kGroup, kGroupCols = Cfg::bn / kGroups;
   const uint32_t sums = shared_address(memory.sums) + (thread - 128) * 4;
@@ -361,7 +369,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     Acc acc;
     acc.keep = 0;
     int previous = -1;
-#pragma unroll 1
+    MT_NO_UNROLL
     for (int k = first; k < last; ++k) {
       hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
       if constexpr (kShortSums<typename decltype(Stage::a)::element>) {
@@ -385,7 +393,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     MT_UNROLL
     for (int e = 0; e < Acc::atom::c_elements; ++e) memory.sums[e * 256 + thread - 128] = acc.d[0][e];
   }
-  __syncwarp();
+  wave_sync();
   hopper::cluster_sync();
   if (warpgroup != 0) {
     for (int g = rank; g < kGroups; g += size) {
@@ -399,7 +407,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
       finish(cx, part, tile_coord{t.batch, t.m, t.n + g * kGroupCols});
     }
   }
-  __syncwarp();
+  wave_sync();
   hopper::cluster_sync();  // none leaves while others read its sums
 }
 

@@ -1,0 +1,209 @@
+// The loops of warpgroups, whose text sm_90a compiles too, on the emulated one: in any order of lanes, with copies and products that come when they
+// may, and every access to shared memory watched. Mistakes planted in the machine must be noticed within 100 seeds.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "monotile/error.hpp"
+#include "monotile/kernels/gemm/gemm_tiles.hpp"
+
+namespace monotile::MONOTILE_TARGET_NAME {
+namespace {
+
+using namespace lang;  // NOLINT
+using emulated::Examination;
+using emulated::Fault;
+
+template <class T>
+T rounded(double v) {
+  return from_float<T>(static_cast<float>(v));
+}
+template <>
+[[maybe_unused]] float rounded<float>(double v) {
+  return static_cast<float>(v);
+}
+double value(float v) { return static_cast<double>(v); }
+template <class T>
+double value(T v) {
+  return static_cast<double>(to_float(v));
+}
+
+/// A batch of matrices with padded rows, NaN where nothing is.
+template <class T>
+struct Matrices {
+  int rows, cols, batch, stride;
+  std::vector<T> memory;
+  size_t first = 0;  // starts on 64 bytes
+
+  Matrices(int rows_, int cols_, int batch_, int padding, uint32_t seed)
+      : rows(rows_), cols(cols_), batch(batch_), stride(cols_ + padding) {
+    memory.assign(static_cast<size_t>(batch * rows * stride) + 64,
+                  rounded<T>(std::numeric_limits<double>::quiet_NaN()));
+    while (reinterpret_cast<uintptr_t>(memory.data() + first) % 64 != 0) ++first;
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    if (seed == 0) return;
+    for (int b = 0; b < batch; ++b) {
+      for (int r = 0; r < rows; ++r) {
+        for (int c = 0; c < cols; ++c) memory[at(b, r, c)] = rounded<T>(uniform(random));
+      }
+    }
+  }
+  size_t at(int b, int r, int c) const { return first + static_cast<size_t>((b * rows + r) * stride + c); }
+  matrix_view view() {
+    matrix_view v;
+    v.data = memory.data() + first;
+    v.rows = rows, v.cols = cols, v.batch = batch, v.stride = stride, v.batch_stride = int64_t{rows} * stride;
+    v.dtype = dtype_of<T>;
+    v.vectors = stride * static_cast<int>(sizeof(T)) % 16 == 0;
+    return v;
+  }
+};
+
+struct Shape {
+  int m, n, k, batch = 1;
+  int c_padding = 0, split = 1, programs = 0;
+};
+
+/// One product with bias and residual; its result, all of it, padding too.
+template <class Cfg, class T, class C, class Epilogue = kernels::AffineEpilogue>
+std::vector<double> product(const Shape& s, bool check) {
+  constexpr bool kAcross = std::is_same_v<Epilogue, kernels::AcrossEpilogue>;
+  constexpr int kPadding = 16 / static_cast<int>(sizeof(T));
+  Matrices<T> a(s.m, s.k, s.batch, kPadding, 1), b(s.n, s.k, s.batch, 0, 2);
+  Matrices<C> c(kAcross ? s.n : s.m, kAcross ? s.m : s.n, s.batch, s.c_padding, 0),
+      residual(c.rows, c.cols, s.batch, s.c_padding, 3);
+  std::vector<float> bias(static_cast<size_t>(kAcross ? s.m : s.n));
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i % 7) - 3.0f;
+  using K = kernels::GemmTiles<Cfg, T, Epilogue>;
+  typename K::Params p{};
+  p.a = a.view(), p.b = b.view(), p.c = c.view();
+  p.tiles = {(s.m + Cfg::bm - 1) / Cfg::bm,
+             (s.n + Cfg::bn - 1) / Cfg::bn,
+             (s.k + Cfg::bk - 1) / Cfg::bk,
+             s.batch,
+             s.m,
+             s.n,
+             s.split};
+  constexpr bool kAffine = !std::is_same_v<Epilogue, kernels::ScaledEpilogue>;
+  if constexpr (kAffine) {
+    p.epilogue.scale = 0.5f;
+    p.epilogue.bias = {bias.data(), DType::f32, false};
+    p.epilogue.residual = residual.view();
+  } else {
+    p.epilogue.affine.scale = 0.5f;
+  }
+  Stream stream{Device{}};
+  launch_tiles<K>(stream, Grid{s.programs, 0, 0}, p);
+  std::vector<double> all;
+  for (const C& v : c.memory) all.push_back(value(v));
+  std::rotate(all.begin(), all.begin() + static_cast<int64_t>(c.first), all.end());  // from the first element on
+  if (!check) return all;
+  size_t written = 0;
+  for (int i = 0; i < s.batch; ++i) {
+    for (int m = 0; m < s.m; ++m) {
+      for (int n = 0; n < s.n; ++n) {
+        double sum = 0, size = 0;
+        for (int k = 0; k < s.k; ++k) {
+          const double term = value(a.memory[a.at(i, m, k)]) * value(b.memory[b.at(i, n, k)]);
+          sum += term, size += std::abs(term);
+        }
+        const size_t at = (kAcross ? c.at(i, n, m) : c.at(i, m, n)) - c.first;
+        sum *= 0.5;
+        if (kAffine)
+          sum += static_cast<double>(bias[static_cast<size_t>(kAcross ? m : n)]) +
+                 value(residual.memory[residual.first + at]);
+        const double bound = size * s.k * 0x1p-24 + (sizeof(C) == 4 ? 1e-5 : 0x1p-8) * (std::abs(sum) + 4);
+        if (!(std::abs(all[at] - sum) <= bound)) {
+          ADD_FAILURE() << "matrix " << i << " row " << m << " column " << n << ": " << all[at] << ", wanted " << sum;
+          return all;
+        }
+        ++written;
+      }
+    }
+  }
+  for (const double v : all) written += std::isnan(v) ? 1 : 0;
+  EXPECT_EQ(written, all.size()) << "something beside the result was written";
+  return all;
+}
+
+bool same(const std::vector<double>& a, const std::vector<double>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(a[i] == b[i]) && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+  }
+  return true;
+}
+
+using Cooperative = tile_config<schedule::cooperative, 128, 64, 64, 3>;
+using Pingpong = tile_config<schedule::pingpong, 64, 64, 64, 3, 2, 2>;  // clusters of two share b
+using Split = tile_config<schedule::split, 128, 64, 64, 2>;
+using Few = tile_config<schedule::pingpong, 128, 16, 64, 3>;
+using Codes = tile_config<schedule::cooperative, 128, 64, 128, 2>;
+
+/// Several tiles for a program, edges in all directions, results by the copy engine and, where rows are not aligned, from registers.
+TEST(WarpgroupsEmulated, Cooperative) {
+  product<Cooperative, bfloat16_t, bfloat16_t>(
+      {.m = 200, .n = 136, .k = 200, .batch = 2, .c_padding = 8, .programs = 3}, true);
+  product<Cooperative, half_t, half_t>({.m = 130, .n = 67, .k = 72, .c_padding = 2}, true);
+  product<Cooperative, bfloat16_t, float>({.m = 70, .n = 64, .k = 8}, true);
+}
+TEST(WarpgroupsEmulated, InTurns) {
+  product<Pingpong, bfloat16_t, bfloat16_t>({.m = 200, .n = 136, .k = 328, .programs = 4}, true);
+  product<Few, bfloat16_t, bfloat16_t, kernels::AcrossEpilogue>({.m = 200, .n = 11, .k = 200, .programs = 1}, true);
+}
+TEST(WarpgroupsEmulated, SplitSteps) {
+  product<Split, bfloat16_t, float>({.m = 100, .n = 72, .k = 456, .split = 3}, true);
+  product<Split, half_t, half_t>({.m = 128, .n = 64, .k = 128, .split = 2}, true);
+}
+TEST(WarpgroupsEmulated, Codes) {
+  product<Codes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 72, .k = 272}, true);
+}
+
+/// Small enough for many seeds.
+const Shape kSmall{.m = 128, .n = 64, .k = 320, .programs = 1};
+const Shape kSmallTurns{.m = 256, .n = 64, .k = 200, .programs = 2};
+TEST(WarpgroupsEmulated, InAnyOrder) {
+  const Shape split{.m = 128, .n = 64, .k = 256, .split = 2};
+  const auto cooperative = product<Cooperative, bfloat16_t, bfloat16_t>(kSmall, true),
+             turns = product<Pingpong, bfloat16_t, bfloat16_t>(kSmallTurns, true),
+             in_parts = product<Split, bfloat16_t, float>(split, true);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<Cooperative, bfloat16_t, bfloat16_t>(kSmall, false)), cooperative)) << "seed " << seed;
+    EXPECT_TRUE(same((product<Pingpong, bfloat16_t, bfloat16_t>(kSmallTurns, false)), turns)) << "seed " << seed;
+    EXPECT_TRUE(same((product<Split, bfloat16_t, float>(split, false)), in_parts)) << "seed " << seed;
+  }
+}
+
+/// The first seed at which the mistake is noticed; 100 if none.
+template <class Work>
+int noticed(Fault fault, Work work) {
+  const std::vector<double> right = work();
+  for (int seed = 0; seed < 100; ++seed) {
+    const Examination examination(static_cast<uint64_t>(seed), fault);
+    try {
+      if (!same(work(), right)) return seed;
+    } catch (const Error& error) {
+      EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(ErrorCode::internal)) << error.what();
+      return seed;
+    }
+  }
+  return 100;
+}
+TEST(WarpgroupsEmulated, PlantedMistakesAreNoticed) {
+  const auto cooperative = [] { return product<Cooperative, bfloat16_t, bfloat16_t>(kSmall, false); };
+  const auto turns = [] { return product<Pingpong, bfloat16_t, bfloat16_t>(kSmallTurns, false); };
+  for (const Fault fault : {Fault::fragment_map, Fault::missing_barrier, Fault::pipeline_phase}) {
+    EXPECT_LT(noticed(fault, cooperative), 100) << static_cast<int>(fault);
+    EXPECT_LT(noticed(fault, turns), 100) << static_cast<int>(fault);
+  }
+}
+
+}  // namespace
+}  // namespace monotile::MONOTILE_TARGET_NAME

@@ -1,0 +1,168 @@
+// Attention by the schedules of sm_90a on the emulated one: prefill with copies, products and weights that overlap, decode as a stream. What the kernels
+// compute is tested for all devices in attention_*_test.cpp; here it is how: tiles and blocks one after the other in the same memory, boxes of every
+// size, blocks that are inspected, any order of lanes, copies that come late.
+
+#include <cmath>
+#include <string>
+
+#include "monotile/lang/backend/emulated/fibre.hpp"
+#include "ops/attention/attention.hpp"
+#include "ops/attention/decode_configs.hpp"
+#include "runtime/kernels.hpp"
+#include "runtime/scoped_target.hpp"
+#include "tests/ops/attention_cases.hpp"
+
+namespace monotile {
+namespace {
+
+using namespace test;  // NOLINT
+using emulated::Examination;
+using emulated::Fault;
+
+const Device kDevice{DeviceKind::emulated, 32};
+
+class OverlappedEmulated : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (find_kernel("attention.prefill", Target::emulated_sm90, variant(Case{})) == nullptr)
+      GTEST_SKIP() << "not built";
+  }
+  static uint32_t variant(const Case& c) {
+    const bool scored = c.softcap != 0 || c.alibi || c.sinks || c.radius >= 0;
+    return ops::prefill::variant(c.dtype, ops::prefill::kOverlapped, ops::prefill::dims_of(std::max(c.dim_qk, c.dim_v)),
+                                 scored);
+  }
+  /// The result of the kernel that is meant, and no other.
+  static std::vector<double> result(Problem& p) {
+    const bool decode = p.c.queries == std::vector<int64_t>(p.c.queries.size(), 1);
+    const auto& implementation = decode ? ops::attention_decode_tiles : ops::attention_tiles;
+    Stream stream(kDevice);
+    p.out.poison(), p.lse.poison();
+    const AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+    const Plan<AttentionArgs> plan = plan_of(implementation, args, kDevice);
+    const uint32_t dims = ops::prefill::dims_of(std::max(p.c.dim_qk, p.c.dim_v));
+    EXPECT_EQ(
+        plan.kernel,
+        decode
+            ? reinterpret_cast<const void*>(find_kernel("attention.decode", Target::emulated_sm90,
+                                                        ops::decode::variant(p.c.dtype, ops::decode::kStream, dims, 0)))
+            : reinterpret_cast<const void*>(find_kernel("attention.prefill", Target::emulated_sm90, variant(p.c))));
+    run_plan(plan, stream, args);
+    p.out.fetch(stream);
+    p.lse.fetch(stream);
+    return p.out.values();
+  }
+  static void check(const Case& c, uint64_t seed) {
+    Problem p(c, seed);
+    check_problem(p, 1e-3, [&] { result(p); });
+  }
+  static bool same(const std::vector<double>& a, const std::vector<double>& b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!(a[i] == b[i])) return false;
+    }
+    return true;
+  }
+  static void check_in_any_order(const Case& c, int seeds) {
+    Problem p(c, 9);
+    const std::vector<double> right = result(p);
+    for (int seed = 0; seed < seeds; ++seed) {
+      const Examination examination(static_cast<uint64_t>(seed));
+      EXPECT_TRUE(same(result(p), right)) << "seed " << seed;
+    }
+  }
+  /// The first seed at which the mistake is noticed; 100 if none.
+  static int noticed(Fault fault, const Case& c) {
+    Problem p(c, 9);
+    const std::vector<double> right = result(p);
+    for (int seed = 0; seed < 100; ++seed) {
+      const Examination examination(static_cast<uint64_t>(seed), fault);
+      try {
+        if (!same(result(p), right)) return seed;
+      } catch (const Error& error) {
+        EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(ErrorCode::internal)) << error.what();
+        return seed;
+      }
+    }
+    return 100;
+  }
+
+ private:
+  const ScopedTarget scope_{Target::emulated_sm90};
+};
+
+TEST_F(OverlappedEmulated, Prefill) {
+  check({.heads = 4, .kv_heads = 2, .queries = {200, 0, 1, 33}, .lengths = {330, 3, 17, 33}}, 1);
+  check({.queries = {130}, .lengths = {257}, .page_size = 16, .causal = false}, 2);
+  check({.dim_qk = 40, .dim_v = 56, .queries = {70}, .lengths = {210}, .page_size = 64, .window = 100}, 3);
+  check({.heads = 5, .queries = {70}, .lengths = {20}, .document = 30}, 4);
+  check({.heads = 1, .queries = {40}, .lengths = {90}, .placement = {.padding = {16, 8}}}, 5);
+}
+TEST_F(OverlappedEmulated, PrefillWithChangedScores) {
+  check({.heads = 4,
+         .kv_heads = 2,
+         .dim_qk = 128,
+         .dim_v = 96,
+         .queries = {70, 9},
+         .lengths = {150, 9},
+         .page_size = 16,
+         .softcap = 2.5f,
+         .alibi = true},
+        6);
+  check({.dim_qk = 128, .dim_v = 128, .queries = {140}, .lengths = {300}, .window = 90, .softcap = 3.0f, .sinks = true},
+        7);
+}
+TEST_F(OverlappedEmulated, Decode) {
+  check({.heads = 8, .kv_heads = 2, .queries = {1, 1, 1}, .lengths = {301, 1, 700}}, 8);
+  check({.heads = 4,
+         .kv_heads = 1,
+         .dim_qk = 128,
+         .dim_v = 128,
+         .queries = {1, 1},
+         .lengths = {300, 20},
+         .page_size = 16},
+        9);
+  check({.heads = 4,
+         .kv_heads = 1,
+         .dim_qk = 192,
+         .dim_v = 256,
+         .queries = {1},
+         .lengths = {200},
+         .page_size = 4,
+         .window = 100},
+        10);
+}
+
+/// What a key that a query does not see holds changes nothing for it, though it shares a block with keys that are seen: blocks are looked at first, and
+/// multiplied one by one where they must be.
+TEST_F(OverlappedEmulated, ValuesThatAreNotSeenDoNotLeak) {
+  for (const int64_t queries : {130, 1}) {
+    Problem p({.queries = {queries}, .lengths = {130}, .window = queries == 1 ? 50 : 0}, 11);
+    const int64_t where = queries == 1 ? 70 : 100, rows = queries == 1 ? 1 : where;  // not seen by the first `rows`
+    const std::vector<double> right = result(p);
+    for (int64_t i = 3; i < 64; i += 7) p.values.set(where * 64 + i, i % 2 == 0 ? INFINITY : NAN);
+    const std::vector<double> got = result(p);
+    for (int64_t i = 0; i < rows * 128; ++i)
+      ASSERT_NEAR(got[static_cast<size_t>(i)], right[static_cast<size_t>(i)], 0.02)
+          << queries << " queries, element " << i;
+    if (queries > 1) {
+      EXPECT_FALSE(std::isfinite(got[static_cast<size_t>(where * 128 + 3)]));
+    }
+  }
+}
+
+const Case kPrefill{.heads = 2, .queries = {100}, .lengths = {300}, .page_size = 64},
+    kDecode{.heads = 4, .queries = {1, 1}, .lengths = {300, 500}, .page_size = 16};
+TEST_F(OverlappedEmulated, InAnyOrder) {
+  check_in_any_order(kPrefill, 3);
+  check_in_any_order(kDecode, 3);
+}
+TEST_F(OverlappedEmulated, PlantedMistakesAreNoticed) {
+  EXPECT_LT(noticed(Fault::fragment_map, kPrefill), 100);
+  for (const Fault fault : {Fault::missing_barrier, Fault::pipeline_phase}) {
+    EXPECT_LT(noticed(fault, kPrefill), 100);
+    EXPECT_LT(noticed(fault, kDecode), 100);
+  }
+}
+
+}  // namespace
+}  // namespace monotile
