@@ -253,12 +253,13 @@ void check_take(int64_t cols, int32_t k, int32_t way) {
   }
 }
 MT_ITEM_TEST(TakingTheLargest) {
-  for (const int32_t k : {1, 5, 16})
+  for (const int32_t k : {1, 5, 16}) {
     for (const int32_t way : {0, 1, 2}) {
-    for (const int64_t cols : {16, 60, 128}) check_take<blocked<8, 1, 16>>(cols, k, way);
-    for (const int64_t cols : {17, 200, 256}) check_take<blocked<8, 1, 32>>(cols, k, way);
-    for (const int64_t cols : {200, 300, 512}) check_take<blocked<8, 2, 32>>(cols, k, way);
-    for (const int64_t cols : {40, 700, 1024}) check_take<blocked<8, 1, 0>>(cols, k, way);
+      for (const int64_t cols : {16, 60, 128}) check_take<blocked<8, 1, 16>>(cols, k, way);
+      for (const int64_t cols : {17, 200, 256}) check_take<blocked<8, 1, 32>>(cols, k, way);
+      for (const int64_t cols : {200, 300, 512}) check_take<blocked<8, 2, 32>>(cols, k, way);
+      for (const int64_t cols : {40, 700, 1024}) check_take<blocked<8, 1, 0>>(cols, k, way);
+    }
   }
 }
 

@@ -54,7 +54,7 @@ struct RouterRows {
     const auto top = row_reduce<MaxOrNan>(ctx, row, logits);
     const auto status = map(
         [](auto t) {
-          return static_cast<int32_t>(is_nan(t)          ? ops::row_has_nan
+          return static_cast<int32_t>(is_nan(t)         ? ops::row_has_nan
                                       : t == -kInfinity ? ops::row_no_valid_token
                                                         : ops::row_ok);
         },
@@ -98,7 +98,8 @@ struct RouterRows {
       if (p.sigmoid) {
         assign(ctx, ranks, weights, map(logistic, weights));
       } else {
-        assign(ctx, ranks, weights, map([=](auto v, auto t, auto i) { return power(v, t) * i; }, weights, top, inverse));
+        assign(ctx, ranks, weights,
+               map([=](auto v, auto t, auto i) { return power(v, t) * i; }, weights, top, inverse));
       }
     }
 

@@ -100,8 +100,8 @@ struct PenaliseFew {
     const RowPenalties r = RowPenalties::of(p, row);
     X* const logits = p.logits.row(row);
     const int32_t cols = static_cast<int32_t>(p.cols), length = r.length;
-    int32_t *const counts = scratch_at<int32_t>(ctx, 0), *const tokens = counts + kBuckets, *const crowded = tokens + kMostTokens,
-                   *const crowded_tokens = crowded + kMostTokens;
+    int32_t *const counts = scratch_at<int32_t>(ctx, 0), *const tokens = counts + kBuckets,
+                   *const crowded = tokens + kMostTokens, *const crowded_tokens = crowded + kMostTokens;
     int16_t* const made = reinterpret_cast<int16_t*>(crowded_tokens + kMostTokens);
     if (length > 0) {  // asked for before it is known whether there is a penalty at all
       for_items(ctx, kBuckets, [=](int32_t b) { counts[b] = 0; });
@@ -111,10 +111,16 @@ struct PenaliseFew {
       });
     }
     if (r.any()) {
-      const auto bucket = [=](int32_t i) { return tokens[i] < 0 ? -1 : static_cast<int32_t>(static_cast<uint32_t>(tokens[i]) % kBuckets); };
+      const auto bucket = [=](int32_t i) {
+        return tokens[i] < 0 ? -1 : static_cast<int32_t>(static_cast<uint32_t>(tokens[i]) % kBuckets);
+      };
       count_items(ctx, counts, length, bucket);
-      const auto shares = [=](int32_t i) { return tokens[i] >= 0 && counts[static_cast<uint32_t>(tokens[i]) % kBuckets] > 1; };
-      for_items(ctx, length, [=](int32_t i) { made[i] = static_cast<int16_t>(tokens[i] < 0 ? kSilent : i >= r.prompt ? 1 : 0); });
+      const auto shares = [=](int32_t i) {
+        return tokens[i] >= 0 && counts[static_cast<uint32_t>(tokens[i]) % kBuckets] > 1;
+      };
+      for_items(ctx, length, [=](int32_t i) {
+        made[i] = static_cast<int16_t>(tokens[i] < 0 ? kSilent : i >= r.prompt ? 1 : 0);
+      });
       const int32_t shared_buckets = collect_items(ctx, length, shares, [=](int32_t slot, int32_t i) {
         crowded[slot] = i;
         crowded_tokens[slot] = tokens[i];
