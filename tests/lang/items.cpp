@@ -201,7 +201,7 @@ struct TakeParams {
   float* values;
   int32_t* columns;
   int64_t rows, cols;
-  int32_t k;
+  int32_t k, way;  // 0: one by one; 1: all ranks at once; 2: their values picked by column afterwards
 };
 template <class L>
 struct TakeKernel {
@@ -213,7 +213,13 @@ struct TakeKernel {
     assign(ctx, at, left, map_at(at, [=](auto c, auto v) { return select(c < cols, v, -kInfinity); }, load(ctx, p.x, at)));
     const auto ranks = rows_of<typename ranks_beside<L>::type>(ctx, p.rows, p.k);
     auto values = zeros(ctx, ranks), columns = zeros(ctx, ranks);
-    for (int32_t j = 0; j < p.k; ++j) {
+    if (p.way != 0) {
+      auto picked = zeros(ctx, ranks);
+      take_ranks(ctx, at, left, ranks, p.k, values, columns);
+      pick_columns(ctx, at, map([](auto v) { return v * 1.0f; }, load(ctx, p.x, at)), ranks, p.k, columns, picked);
+      if (p.way == 2) assign(ctx, ranks, values, picked);
+    }
+    for (int32_t j = 0; j < p.k && p.way == 0; ++j) {
       const auto best = take_largest(ctx, at, left);
       const auto value = map([](auto b) { return b.value; }, best), column = map([](auto b) { return static_cast<float>(b.index); }, best);
       assign(ctx, ranks, values, map_at(ranks, [=](auto c, auto old, auto v) { return select(c == j, v, old); }, values, value));
@@ -224,13 +230,13 @@ struct TakeKernel {
   }
 };
 template <class L>
-void check_take(int64_t cols, int32_t k) {
+void check_take(int64_t cols, int32_t k, int32_t way) {
   constexpr int64_t kRows = 13;
   Data d(static_cast<int32_t>(kRows * cols), 1, static_cast<uint32_t>(cols + k));
   for (float& v : d.x) v = std::floor(v / 20.0f);  // ties
   std::vector<float> values(static_cast<size_t>(kRows * (k + 1)), NAN);
   std::vector<int32_t> columns(static_cast<size_t>(kRows * k), -9);
-  const TakeParams p{{d.x.data(), cols, 0, cols, 1, false}, values.data(), columns.data(), kRows, cols, k};
+  const TakeParams p{{d.x.data(), cols, 0, cols, 1, false}, values.data(), columns.data(), kRows, cols, k, way};
   Stream stream{Device{}};
   constexpr int kLanesPerRow = L::lanes_per_row == 0 ? 128 : L::lanes_per_row;
   const int64_t per_program = !kHasLanes || L::lanes_per_row == 0 ? 1 : 128 / kLanesPerRow;
@@ -248,10 +254,12 @@ void check_take(int64_t cols, int32_t k) {
 }
 MT_ITEM_TEST(TakingTheLargest) {
   for (const int32_t k : {1, 5, 16}) {
-    for (const int64_t cols : {16, 60, 128}) check_take<blocked<8, 1, 16>>(cols, k);
-    for (const int64_t cols : {17, 200, 256}) check_take<blocked<8, 1, 32>>(cols, k);
-    for (const int64_t cols : {200, 300, 512}) check_take<blocked<8, 2, 32>>(cols, k);
-    for (const int64_t cols : {40, 700, 1024}) check_take<blocked<8, 1, 0>>(cols, k);
+    for (const int32_t way : {0, 1, 2}) {
+      for (const int64_t cols : {16, 60, 128}) check_take<blocked<8, 1, 16>>(cols, k, way);
+      for (const int64_t cols : {17, 200, 256}) check_take<blocked<8, 1, 32>>(cols, k, way);
+      for (const int64_t cols : {200, 300, 512}) check_take<blocked<8, 2, 32>>(cols, k, way);
+      for (const int64_t cols : {40, 700, 1024}) check_take<blocked<8, 1, 0>>(cols, k, way);
+    }
   }
 }
 

@@ -83,15 +83,18 @@ TEST_P(ExaminationEmulated, SoundKernelsPassInAnyOrder) {
 TEST_P(ExaminationEmulated, SamplingAndSoftmaxInAnyOrder) {
   TestTensor logits = TestTensor::random(DType::f32, {2, 3000}, 3, {}, -6, 6), y(DType::f32, {2, 3000});
   TestTensor values(DType::f32, {2, 40}), indices(DType::i32, {2, 40});
+  TestTensor long_x = TestTensor::random(DType::f16, {1, 17000}, 4, {}, -6, 6), long_y(DType::f16, {1, 17000});  // a team's row
   const auto run_all = [&] {
-    y.poison(), values.poison(), indices.poison();
+    y.poison(), values.poison(), indices.poison(), long_y.poison();
+    run_on<ops::SoftmaxArgs>(device(), {&long_y},
+                             [&](const At& at) { return ops::SoftmaxArgs{.y = at(long_y), .x = at(long_x)}; });
     run_on<ops::SoftmaxArgs>(device(), {&y},
                              [&](const At& at) { return ops::SoftmaxArgs{.y = at(y), .x = at(logits)}; });
     run_on<ops::TopKArgs>(device(), {&values, &indices}, [&](const At& at) {
       return ops::TopKArgs{.values = at(values), .ids = at(indices), .logits = at(logits)};
     });
     std::vector<double> all = y.values();
-    for (const TestTensor* t : {&values, &indices}) {
+    for (const TestTensor* t : {&values, &indices, &long_y}) {
       for (const double v : t->values()) all.push_back(v);
     }
     return all;

@@ -70,6 +70,9 @@ TEST_P(SoftmaxTest, EveryLayoutAndRowsReadAgain) {
     check(device(), kTypes[1], {2, 70001}, 1.0f, log, {.padding = {3}}, 4);
     check(device(), kTypes[4], {3, 66000}, 1.0f, log, {}, 5);
   }
+  // Teams of programs, where there are any: 4 and all 8 of them.
+  check(device(), kTypes[1], {2, 60008}, 1.0f, false, {}, 7);
+  check(device(), kTypes[2], {1, 131072}, -0.5f, true, {}, 8);
   if (!slow()) check(device(), kTypes[1], {130, 128256}, 1.0f, false, {}, 6);
   if (!slow()) check(device(), kTypes[2], {1, int64_t{1} << 20}, 1.0f, false, {}, 3);
 }
@@ -154,6 +157,21 @@ TEST_P(SoftmaxTest, RowsOfInfinitiesAndNaN) {
   }
 }
 
+// Chunks of a long row without any weight, beside others far below 0.
+TEST_P(SoftmaxTest, ChunksOfInfinity) {
+  constexpr int64_t kCols = 60000;
+  for (const DType dtype : {DType::f16, DType::f32}) {
+    TestTensor x = TestTensor::random(dtype, {2, kCols}, 11, {}, -205, -200), y(dtype, {2, kCols});
+    for (int64_t c = 0; c < 40000; ++c) x.set(c, -kInf);
+    compare_with_reference<SoftmaxArgs>(
+        device(), ops::softmax_reference_run, {&y}, {.absolute = 0x1p-100},
+        [&](const At& at) {
+          return SoftmaxArgs{at(y), at(x), 1.0f, false};
+        },
+        kPortable);
+  }
+}
+
 TEST_P(SoftmaxTest, LargeLogitsKeepTheirDistances) {
   TestTensor x = TestTensor::of(DType::f32, {2, 4}, {1e5, 1e5 - 1, 1e5 - 2, -1e5, 3e38, 3e38, -3e38, 0}),
              y(DType::f32, {2, 4});
@@ -197,11 +215,15 @@ TEST_P(SoftmaxTest, Masks) {
   for (const int64_t cols : {1, 9, 130, 256, 1000, 8192, 9000, 20001}) {
     for (const DType mask_type : {DType::f32, DType::f16, DType::bf16, DType::u8}) {
       for (const bool log : {false, true}) {
-        const DType dtypes[] = {DType::f32, DType::f16, DType::bf16}, dtype = dtypes[seed % 3], y_type = seed % 2 == 0 ? dtype : DType::f32;
+        const DType dtypes[] = {DType::f32, DType::f16, DType::bf16}, dtype = dtypes[seed % 3],
+                    y_type = seed % 2 == 0 ? dtype : DType::f32;
         const bool one_row = seed % 4 == 1;
-        SCOPED_TRACE(testing::Message() << "cols " << cols << " mask " << dtype_info(mask_type).name << (log ? " log" : "") << (one_row ? " one row" : ""));
-        TestTensor x = TestTensor::random(dtype, {3, cols}, seed, {.padding = {seed % 5 == 0 ? 3 : 0}}, -4, 4), y(y_type, {3, cols});
-        TestTensor mask = TestTensor::random(mask_type, {one_row ? 1 : 3, cols}, seed + 1, {}, mask_type == DType::u8 ? 0 : -2, 1);
+        SCOPED_TRACE(testing::Message() << "cols " << cols << " mask " << dtype_info(mask_type).name
+                                        << (log ? " log" : "") << (one_row ? " one row" : ""));
+        TestTensor x = TestTensor::random(dtype, {3, cols}, seed, {.padding = {seed % 5 == 0 ? 3 : 0}}, -4, 4),
+                   y(y_type, {3, cols});
+        TestTensor mask =
+            TestTensor::random(mask_type, {one_row ? 1 : 3, cols}, seed + 1, {}, mask_type == DType::u8 ? 0 : -2, 1);
         if (mask_type != DType::u8) {
           for (int64_t i = 0; i < mask.size(); i += 3) mask.set(i, -HUGE_VAL);
         }
@@ -209,8 +231,13 @@ TEST_P(SoftmaxTest, Masks) {
           for (int64_t c = 0; c < cols; ++c) mask.set(cols + c, mask_type == DType::u8 ? 0.0 : -HUGE_VAL);
         }
         // The scaled logit and the mask are added in fp32: their size is the unit of a logarithm's error.
-        compare_with_reference<SoftmaxArgs>(device(), ops::softmax_reference_run, {&y}, {.ulps = 1.0, .relative = 1e-5, .absolute = 1e-9, .scale = log ? 8.0 : 0.0},
-                                            [&](const At& at) { return SoftmaxArgs{at(y), at(x), 0.7f, log, at(mask)}; }, kPortable);
+        compare_with_reference<SoftmaxArgs>(
+            device(), ops::softmax_reference_run, {&y},
+            {.ulps = 1.0, .relative = 1e-5, .absolute = 1e-9, .scale = log ? 8.0 : 0.0},
+            [&](const At& at) {
+              return SoftmaxArgs{at(y), at(x), 0.7f, log, at(mask)};
+            },
+            kPortable);
         EXPECT_TRUE(one_row || y.get(cols) == (log ? -HUGE_VAL : 0.0));
         ++seed;
       }

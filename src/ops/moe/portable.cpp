@@ -43,6 +43,7 @@ void launch_router(const Plan<RouterArgs>& plan, Stream& stream, const RouterArg
   c.kept_groups = a.kept_groups;
   c.group_sum = c.num_experts == a.groups ? 1 : a.group_sum;  // a group of one has no second
   c.scale = a.scale;
+  c.share = a.scale / static_cast<float>(c.top_k);
   c.sigmoid = a.score == RouterScore::sigmoid;
   c.renormalise = a.renormalise;
   c.by_score = a.bias.defined() || (a.groups > 1 && a.group_sum > 1);

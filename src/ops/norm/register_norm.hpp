@@ -12,11 +12,13 @@ using namespace monotile::ops;  // NOLINT
 
 template <class X, class R, bool Residual, uint32_t Layout, class G = void>
 void register_layout(norm::Types types) {
-  using L = row_layout<Layout>;
+  using L = norm::layout<Layout>;
   // Twice as many loads wait for a residual, or for gamma in fp32.
-  constexpr int kResident =
-      L::vectors == 4 && (Residual || !std::is_same_v<G, X>) ? 512 : resident_row_threads<L>(sizeof(R));
-  register_bounded<kernels::RmsNorm<X, R, L, Residual, G>, max_row_threads<L>(), kResident>(
+  constexpr int kResident = Layout == kBlock2 ? 1024
+                            : L::vectors == 4 && (Residual || !std::is_same_v<G, X>)
+                                ? 512
+                                : resident_row_threads<L>(sizeof(R));
+  register_bounded<kernels::RmsNorm<X, R, L, Residual, G>, Layout == kBlock2 ? 512 : max_row_threads<L>(), kResident>(
       Residual ? "add_rms_norm" : "rms_norm", norm::variant(types, norm::layout_for<X, G>(Layout)));
 }
 

@@ -12,10 +12,17 @@ using namespace monotile::ops;  // NOLINT
 
 template <template <class, class, class, class> class Kernel, class X, class R, uint32_t Layout, class G = void>
 void register_norm_layout(const char* name, norm::Types types) {
-  using L = row_layout<Layout>;
+  using L = norm::layout<Layout>;
   constexpr int kUsual = resident_row_threads<L>();
-  constexpr int kResident = L::vectors == 4 ? 512 : kUsual < 1024 ? kUsual : 1024;
-  register_bounded<Kernel<X, R, L, G>, max_row_threads<L>(), kResident>(
+  // H200: a row of two vectors a lane in 40 registers, so that 48 waves share a multiprocessor (docs/notes/row-operators-h200.md).
+  constexpr bool kLight = std::is_same_v<Kernel<X, R, L, G>, kernels::LayerNorm<X, R, L, G>> && L::exact &&
+                          L::vectors == 2 && std::is_same_v<G, X> && sizeof(R) == 2;
+  constexpr int kResident = kLight              ? 1536
+                            : Layout == kBlock2 ? 1024
+                            : L::vectors == 4   ? 512
+                            : kUsual < 1024     ? kUsual
+                                                : 1024;
+  register_bounded<Kernel<X, R, L, G>, Layout == kBlock2 ? 512 : max_row_threads<L>(), kResident>(
       name, norm::variant(types, norm::layout_for<X, G>(Layout)));
 }
 

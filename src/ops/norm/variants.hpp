@@ -3,8 +3,21 @@
 #include <type_traits>
 
 #include "monotile/dtype.hpp"
+#include "ops/row_layouts.hpp"
 
 namespace monotile::ops::norm {
+
+/// The layout of rows by its index. Those that are not whole aligned vectors take pairs of columns where others have two vectors a lane: as many elements.
+template <uint32_t Index>
+struct layout_at {
+  using type = row_layout<Index>;
+};
+template <>
+struct layout_at<kBlock2> {
+  using type = lang::blocked<2, 8, 0>;
+};
+template <uint32_t Index>
+using layout = typename layout_at<Index>::type;
 
 /// (x and y, residual) as they are stored.
 enum Types : uint32_t { f32_f32, f16_f16, bf16_bf16, f16_f32, bf16_f32, no_types };
@@ -20,7 +33,8 @@ constexpr uint32_t layout_for(uint32_t layout) {
 constexpr uint32_t variant(Types types, uint32_t layout) { return types << 8 | layout; }
 
 constexpr Types types_of(DType x, DType residual) {
-  if (residual == x) return x == DType::f32 ? f32_f32 : x == DType::f16 ? f16_f16 : x == DType::bf16 ? bf16_bf16 : no_types;
+  if (residual == x)
+    return x == DType::f32 ? f32_f32 : x == DType::f16 ? f16_f16 : x == DType::bf16 ? bf16_bf16 : no_types;
   if (residual == DType::f32) return x == DType::f16 ? f16_f32 : x == DType::bf16 ? bf16_f32 : no_types;
   return no_types;
 }

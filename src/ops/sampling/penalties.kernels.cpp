@@ -13,7 +13,7 @@ template <class X>
 void register_penalties() {
   register_bounded<kernels::Penalise<X>, 256, 768>("apply_penalties", variant_of(dtype_of<X>, 0));
   if constexpr (lang::kHasLanes)
-    register_bounded<kernels::PenaliseFew<X>, 512, 1024>("apply_penalties", variant_of(dtype_of<X>, 1));
+    register_bounded<kernels::PenaliseFew<X>, 1024, 1024>("apply_penalties", variant_of(dtype_of<X>, 1));
 }
 
 }  // namespace

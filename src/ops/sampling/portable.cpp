@@ -240,7 +240,7 @@ void queue_penalties(int64_t kernel, Stream& stream, const PenaltiesArgs& a, con
   const int64_t windows = (p.cols + p.window - 1) / p.window;
   const bool lanes = device.device.kind != DeviceKind::cpu;
   if (few_tokens(a, device)) {
-    return queue(kernel, stream, Grid{p.rows, lanes_on(device, 512), static_cast<size_t>(kWindow + 2 * kFewTokens) * 4, 1}, p);
+    return queue(kernel, stream, Grid{p.rows, lanes_on(device, 1024), static_cast<size_t>(kWindow * 4 + kFewTokens * 14), 1}, p);
   }
   p.parts = lanes ? windows : 1;
   p.windows = lanes ? 1 : windows;

@@ -14,10 +14,19 @@ constexpr size_t kOwnScratch = 1024;  ///< kept for what the language itself put
 constexpr int kChunkThreads = 256;
 constexpr int64_t kChunk = kChunkThreads * row_layout<kBlock2>::elements, kSliceBytes = int64_t{24} << 20;
 
+/// Where programs can form teams, rows of 16-bit types stay on chip: one launch, which reads every element once. Lanes hold eight vectors.
+constexpr int64_t kTeamVectors = kChunkThreads * 8, kMostTeam = 8;
+constexpr size_t kTeamScratch = 128;
+
 struct Tile : RowTile {
   size_t scratch_bytes = 0;  ///< where the row is staged
   int64_t chunks = 0;        ///< where it is cut
+  bool team = false;         ///< the chunks are a team's
 };
+
+auto team_kernel(const SoftmaxArgs& a, const DeviceInfo& device) {
+  return find_kernel("softmax_team", target_of(device), variant_of(a.x.dtype, a.y.dtype, 0));
+}
 
 /// Rows too long for registers are staged in scratch, as long as two programs have room there; longer ones are cut.
 Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
@@ -25,6 +34,13 @@ Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   const bool exact = whole_vectors(a.x) && whole_vectors(a.y);
   Tile tile{pick_row_tile(cols, exact, device, RowPolicy::quads)};
   if (tile.layout % kExact != kStream || device.device.kind == DeviceKind::cpu) return tile;
+  if (exact && cols <= kMostTeam * kTeamVectors * 8 && team_kernel(a, device) != nullptr) {
+    tile.layout = 0;
+    tile.team = true;
+    tile.chunks = ceil_div(cols / 8, kTeamVectors);
+    tile.threads = whole_waves(ceil_div(cols / 8, tile.chunks), 8, device);
+    return tile;
+  }
   const int64_t chunk = tile.threads * row_layout<kStream>::elements;
   const size_t staged = static_cast<size_t>((cols + chunk - 1) / chunk * chunk * dtype_info(a.x.dtype).block_bytes);
   if (compiles_on_use(device)) {
@@ -51,6 +67,7 @@ int64_t slice_rows(const SoftmaxArgs& a) {
 
 auto kernel_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   const Tile tile = tile_of(a, device);
+  if (tile.team) return team_kernel(a, device);
   return find_kernel(tile.chunks != 0          ? "softmax_rest"
                      : tile.scratch_bytes != 0 ? "softmax_staged"
                                                : "softmax",
@@ -69,7 +86,7 @@ void make_plan(const SoftmaxArgs& a, const DeviceInfo& device, Plan<SoftmaxArgs>
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
   plan.config = {static_cast<int64_t>(tile.layout), tile.threads, tile.rows_per_program,
                  static_cast<int64_t>(tile.scratch_bytes), tile.chunks};
-  if (tile.chunks == 0) return;
+  if (tile.chunks == 0 || tile.team) return;
   plan.config[5] = reinterpret_cast<int64_t>(
       find_kernel("softmax_chunk", target_of(device), variant_of(a.x.dtype, a.y.dtype, tile.layout)));
   plan.workspace_bytes = static_cast<size_t>(slice_rows(a) * tile.chunks) * 2 * sizeof(float);
@@ -79,6 +96,10 @@ template <class Params>
 void launch_long(const Plan<SoftmaxArgs>& plan, Stream& stream, const SoftmaxArgs& a, Params p, void* workspace) {
   const int64_t slice = slice_rows(a), rows = p.rows;
   p.chunks = plan.config[4];
+  if (plan.config[5] == 0) {  // a team for each row
+    const Grid grid{rows * p.chunks, static_cast<int>(plan.config[1]), kTeamScratch, 1};
+    return reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
+  }
   p.largest = static_cast<float*>(workspace);
   p.sums = p.largest + slice * p.chunks;
   for (int64_t first = 0; first < rows; first += slice) {

@@ -14,7 +14,7 @@ struct RouterChoice {
   int64_t rows, num_experts;
   int32_t top_k;
   int32_t groups, kept_groups, group_sum;  ///< groups 1: no limit
-  float scale;
+  float scale, share;  ///< share: scale / top_k
   bool sigmoid, renormalise;
   bool by_score;  ///< choose by score (plus bias) instead of by logit
 };

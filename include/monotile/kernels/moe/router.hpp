@@ -51,35 +51,30 @@ struct RouterRows {
 
   template <class Ctx, class Place, class T>
   static MT_APART void choose(Ctx& ctx, const RouterChoice& p, const Place& row, const T& logits) {
-    // A NaN wins as the lowest of all infinities.
-    const auto top = row_reduce<ArgMax>(ctx, row,
-                                        map_at(
-                                            row,
-                                            [](auto c, auto v) {
-                                              return make_indexed(select(is_nan(v), kInfinity, v),
-                                                                  select(is_nan(v), int32_t{-1}, c));
-                                            },
-                                            logits));
+    const auto top = row_reduce<MaxOrNan>(ctx, row, logits);
     const auto status = map(
         [](auto t) {
-          return static_cast<int32_t>(t.index < 0             ? ops::row_has_nan
-                                      : t.value == -kInfinity ? ops::row_no_valid_token
-                                                              : ops::row_ok);
+          return static_cast<int32_t>(is_nan(t)         ? ops::row_has_nan
+                                      : t == -kInfinity ? ops::row_no_valid_token
+                                                        : ops::row_ok);
         },
         top);
     if (p.status != nullptr) store_row_value(ctx, p.status, row, status);
 
-    // Scores: e^(x - max), divided by their sum where it matters; or 1 / (1 + e^-x).
-    const bool sigmoid = p.sigmoid;
-    const auto score = [=](auto v, auto t) {
-      return sigmoid ? 1.0f / (1.0f + fast_exp(-v)) : select(v == t.value, 1.0f, fast_exp(v - t.value));
-    };
-    const auto raw = eval(ctx, row, map(score, logits, top));
+    // Scores: e^(x - max), divided by their sum where it matters; or 1 / (1 + e^-x). Branches are taken once, not for every element.
+    constexpr float kLog2e = 1.44269504f;
+    const auto power = [](auto v, auto t) { return select(v == t, 1.0f, fast_exp2((v - t) * kLog2e)); };
+    const auto logistic = [](auto v) { return 1.0f / (1.0f + fast_exp(-v)); };
+    const bool divided = !p.sigmoid && !(p.renormalise && !p.by_score);
+    auto scores = zeros(ctx, row);
     auto inverse = row_fill(row, 1.0f);
-    if (!sigmoid && !(p.renormalise && !p.by_score)) {
-      inverse = map([](auto s) { return 1.0f / s; }, row_reduce<Sum>(ctx, row, raw));
+    if (p.sigmoid) {
+      if (p.by_score) assign(ctx, row, scores, map(logistic, logits));
+    } else if (divided) {
+      assign(ctx, row, scores, map(power, logits, top));
+      inverse = map([](auto s) { return 1.0f / s; }, row_reduce<Sum>(ctx, row, scores));
+      if (p.by_score) assign(ctx, row, scores, map([](auto s, auto i) { return s * i; }, scores, inverse));
     }
-    const auto scores = map([](auto s, auto i) { return s * i; }, raw, inverse);
 
     const int32_t experts = static_cast<int32_t>(p.num_experts);
     const auto candidate = [=](auto c, auto v) { return select(c < experts, max_of(v, kLowest), -kInfinity); };
@@ -97,29 +92,19 @@ struct RouterRows {
     // What is taken, by rank.
     const auto ranks = rows_of<typename ranks_beside<L>::type>(ctx, p.rows, p.top_k);
     auto chosen = zeros(ctx, ranks), weights = zeros(ctx, ranks);
-    for (int32_t j = 0; j < p.top_k; ++j) {
-      const auto best = take_largest(ctx, row, left);
-      auto value = map([](auto b) { return b.value; }, best);
-      if (p.bias.data != nullptr) {
-        value = row_reduce<Sum>(
-            ctx, row,
-            map_at(
-                row, [](auto c, auto s, auto b) { return select(c == b.index, s, 0.0f); }, scores, best));
-      }
-      const auto expert = map([](auto b) { return static_cast<float>(b.index); }, best);
-      assign(ctx, ranks, chosen,
-             map_at(
-                 ranks, [=](auto c, auto old, auto e) { return select(c == j, e, old); }, chosen, expert));
-      assign(ctx, ranks, weights,
-             map_at(
-                 ranks, [=](auto c, auto old, auto v) { return select(c == j, v, old); }, weights, value));
-    }
+    take_ranks(ctx, row, left, ranks, p.top_k, weights, chosen);
+    if (p.bias.data != nullptr) pick_columns(ctx, row, scores, ranks, p.top_k, chosen, weights);
     if (!p.by_score) {
-      assign(ctx, ranks, weights, map([=](auto v, auto t, auto i) { return score(v, t) * i; }, weights, top, inverse));
+      if (p.sigmoid) {
+        assign(ctx, ranks, weights, map(logistic, weights));
+      } else {
+        assign(ctx, ranks, weights,
+               map([=](auto v, auto t, auto i) { return power(v, t) * i; }, weights, top, inverse));
+      }
     }
 
     // A row that cannot be judged takes the lowest experts, with equal weights.
-    const float scale = p.scale, share = p.scale / static_cast<float>(p.top_k);
+    const float scale = p.scale, share = p.share;
     const auto judged = map([](auto s) { return s == ops::row_ok ? INT32_MAX : 0; }, status);
     assign(ctx, ranks, chosen,
            map_at(

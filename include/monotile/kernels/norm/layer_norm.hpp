@@ -18,6 +18,7 @@ struct LayerNorm {
     auto h = hold_sum<X, R>(ctx, row, p);
     const auto scaling = scaling_of<G>(ctx, row, p);
     const auto mean = map([=](auto s) { return s / cols; }, fold<Sum>(ctx, h, [](auto v) { return v; }));
+    settle(ctx, h);  // the row waits as its elements, in half the registers of its distances
     auto distances = held_map(
         ctx, h, [](auto v, auto m) { return v - m; }, mean);
     const auto moments = fold<Sum>(ctx, distances, [](auto d) { return make_sums(d, d * d); });
@@ -28,8 +29,16 @@ struct LayerNorm {
           return recip_sqrt((variance > 0.0f ? variance : variance == variance ? 0.0f : variance) + eps);
         },
         moments, rest);
-    each(ctx, distances, [&](const auto& at, const auto& d) {
-      store<cache::stream>(ctx, p.y, at, normalised<X>(ctx, at, scaling, p.gamma_offset, d, rest, inverse));
+    settle(ctx, h);
+    const float offset = p.gamma_offset;
+    each(ctx, h, [&](const auto& at, const auto& t) {
+      store<cache::stream>(ctx, p.y, at, scaling(at, [&](const auto& gamma, const auto& beta) {
+                             return eval(
+                                 ctx, at,
+                                 round_to<X>(map([=](auto v, auto m, auto r, auto i, auto g,
+                                                     auto b) { return fma_of(((v - m) - r) * i, g + offset, b); },
+                                                 t, mean, rest, inverse, gamma, beta)));
+                           }));
     });
   }
 };

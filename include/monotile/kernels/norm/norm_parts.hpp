@@ -5,6 +5,7 @@
 
 #include "monotile/kernels/norm/params.hpp"
 #include "monotile/lang/lang.hpp"
+#include "monotile/lang/pairs.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -52,9 +53,9 @@ MT_FN auto scaling_of(Ctx& ctx, const Row& row, const P& p) {
   } else {
     const bool adds = p.beta.data != nullptr;
     const auto gamma = load_ahead(ctx, p.gamma.template as<const G>(), row);
-    const auto beta = load_ahead(ctx, p.beta.template as<const G>(), only_if(row, adds), nothing_to_add<G>());
+    const auto beta = p.beta.template as<const G>();  // comes when it is wanted: waiting, it would cost a third of the resident programs
     return [=, &ctx](const auto& at, auto use) {
-      return use(arrived(ctx, gamma, at), arrived(ctx, beta, only_if(at, adds), nothing_to_add<G>()));
+      return use(arrived(ctx, gamma, at), load<cache::read_only>(ctx, beta, only_if(at, adds), nothing_to_add<G>()));
     };
   }
 }

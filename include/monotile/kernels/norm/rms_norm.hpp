@@ -5,6 +5,7 @@
 
 #include "monotile/kernels/norm/params.hpp"
 #include "monotile/lang/lang.hpp"
+#include "monotile/lang/pairs.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language

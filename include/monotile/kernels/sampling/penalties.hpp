@@ -86,48 +86,57 @@ struct Penalise {
   }
 };
 
-/// One program per row, for histories that fit in scratch: tokens fall into buckets, and only those that share one are compared with all others.
+/// One program per row, for histories that fit in scratch: tokens fall into buckets, and only those that share one are compared with all others. Logits are
+/// fetched once, when it is known which of a row's tokens speak for themselves and how often they were made.
 template <class X>
 struct PenaliseFew {
   using Params = PenaltyParams<X>;
   static constexpr int32_t kBuckets = 8192, kMostTokens = 2048;
+  static constexpr int16_t kSilent = -1;
 
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const int64_t row = program_of(ctx);
     const RowPenalties r = RowPenalties::of(p, row);
     X* const logits = p.logits.row(row);
-    const int32_t cols = static_cast<int32_t>(p.cols);
-    if (r.any()) {
-      int32_t *const counts = scratch_at<int32_t>(ctx, 0), *const tokens = counts + kBuckets,
-                     *const crowded = tokens + kMostTokens;
-      const int32_t length = r.length;
+    const int32_t cols = static_cast<int32_t>(p.cols), length = r.length;
+    int32_t *const counts = scratch_at<int32_t>(ctx, 0), *const tokens = counts + kBuckets,
+                   *const crowded = tokens + kMostTokens, *const crowded_tokens = crowded + kMostTokens;
+    int16_t* const made = reinterpret_cast<int16_t*>(crowded_tokens + kMostTokens);
+    if (length > 0) {  // asked for before it is known whether there is a penalty at all
       for_items(ctx, kBuckets, [=](int32_t b) { counts[b] = 0; });
       for_items(ctx, length, [=](int32_t i) {
         const int32_t token = r.history[i];
         tokens[i] = token < cols ? token : -1;
       });
-      const auto bucket = [=](int32_t i) { return tokens[i] < 0 ? -1 : tokens[i] % kBuckets; };
+    }
+    if (r.any()) {
+      const auto bucket = [=](int32_t i) {
+        return tokens[i] < 0 ? -1 : static_cast<int32_t>(static_cast<uint32_t>(tokens[i]) % kBuckets);
+      };
       count_items(ctx, counts, length, bucket);
+      const auto shares = [=](int32_t i) {
+        return tokens[i] >= 0 && counts[static_cast<uint32_t>(tokens[i]) % kBuckets] > 1;
+      };
       for_items(ctx, length, [=](int32_t i) {
-        const int32_t t = tokens[i];
-        if (t >= 0 && counts[t % kBuckets] == 1)
-          logits[t] = stored<X>(r.penalised(promote(logits[t]), i >= r.prompt ? 1 : 0));
+        made[i] = static_cast<int16_t>(tokens[i] < 0 ? kSilent : i >= r.prompt ? 1 : 0);
       });
-      const int32_t shared_buckets = collect_items(
-          ctx, length, [=](int32_t i) { return tokens[i] >= 0 && counts[tokens[i] % kBuckets] > 1; },
-          [=](int32_t slot, int32_t i) { crowded[slot] = i; });
+      const int32_t shared_buckets = collect_items(ctx, length, shares, [=](int32_t slot, int32_t i) {
+        crowded[slot] = i;
+        crowded_tokens[slot] = tokens[i];
+      });
       for_items(ctx, shared_buckets, [=](int32_t slot) {  // the first of a token speaks for all
-        const int32_t i = crowded[slot], t = tokens[i];
-        int32_t made = i >= r.prompt ? 1 : 0;
-        bool first = true;
+        const int32_t i = crowded[slot], t = crowded_tokens[slot];
+        int32_t times = 0, earlier = 0;
         for (int32_t other = 0; other < shared_buckets; ++other) {
-          const int32_t j = crowded[other];
-          if (tokens[j] != t) continue;
-          first = first && j >= i;
-          if (j > i && j >= r.prompt) ++made;
+          const int32_t j = crowded[other], same = crowded_tokens[other] == t ? 1 : 0;
+          earlier += j < i ? same : 0;
+          times += j >= r.prompt ? same : 0;
         }
-        if (first) logits[t] = stored<X>(r.penalised(promote(logits[t]), made));
+        made[i] = static_cast<int16_t>(earlier == 0 ? times : kSilent);
+      });
+      for_items(ctx, length, [=](int32_t i) {
+        if (made[i] != kSilent) logits[tokens[i]] = stored<X>(r.penalised(promote(logits[tokens[i]]), made[i]));
       });
     }
     add_biases(ctx, p, row, logits, 0, cols);

@@ -42,6 +42,7 @@ MT_FN indexed draw_among(Ctx& ctx, Row& x, const Place& row, const Params& p, co
 template <class X, class L>
 struct Sample {
   using Params = SampleParams<X>;
+  static constexpr int32_t kFew = 1024;
 
   /// The smallest logit whose probability is at least min_p times that of the largest.
   static MT_FN float min_p_threshold(float largest, float temperature, float min_p) {
@@ -50,6 +51,55 @@ struct Sample {
     float threshold = largest + distance;
     if (!(threshold - largest >= distance)) threshold = at_order(order_of(threshold) + 1);
     return threshold;
+  }
+
+  /// The winner among few listed tokens: each is compared with all others, instead of a threshold being searched for. `least`: what min-p asks for;
+  /// `mass`: what top-p asks for, where top-k is off.
+  template <class Ctx, class List, class Place>
+  static MT_FN int32_t draw_of_few(Ctx& ctx, const List& x, const Place& row, const Params& p, const RowFilters& f,
+                                   indexed top, float least, float mass) {
+    constexpr float kLog2e = 1.44269504f;
+    const float largest = top.value, inverse = 1.0f / f.temperature, factor = inverse * kLog2e;
+    const int32_t count = x.count, most = f.top_k > 0 ? f.top_k : count;
+    const float* const values = x.values;
+    const int32_t* const columns = x.columns;
+    float *const weights = x.values + kFew, *const before =
+                                                weights + kFew;  // the list of a scanned row has room for far more
+    int32_t* const ranks = x.columns + kFew;
+    for_items(ctx, count, [=](int32_t i) { weights[i] = weight_of(values[i], largest, factor); });
+    for_items(ctx, count, [=](int32_t i) {
+      const float v = values[i];
+      const int32_t c = columns[i];
+      int32_t rank = 0;
+      float sum = 0.0f;
+      for (int32_t j = 0; j < count; ++j) {
+        const bool earlier = values[j] > v || ((values[j] == v) & (columns[j] < c));
+        rank += earlier ? 1 : 0;
+        sum += earlier ? weights[j] : 0.0f;
+      }
+      ranks[i] = rank;
+      before[i] = sum;
+    });
+    const bool by_mass = f.by_mass;
+    if (by_mass && f.top_k > 0) {
+      mass = f.top_p * fold_items<Sum>(ctx, count, [=](int32_t i) { return ranks[i] < most ? weights[i] : 0.0f; });
+    }
+    const bool one = f.min_p > 1.0f;
+    const uint64_t seed = static_cast<uint64_t>(row_parameter(ctx, p.seeds, row, int64_t{0}));
+    const int64_t position = row_parameter(ctx, p.positions, row, int64_t{0});
+    return fold_items<ArgMax>(ctx, count,
+                              [=](int32_t i) {
+                                const float v = values[i];
+                                const bool kept = ranks[i] < (one ? 1 : most) &&
+                                                  (!by_mass || one || before[i] < mass) && v >= least && v > -kInfinity;
+                                const uint32_t token = static_cast<uint32_t>(columns[i]);
+                                return kept ? indexed{random::gumbel_score(
+                                                          v, largest, inverse,
+                                                          random::bits(seed, position, random::Purpose::sample, token)),
+                                                      columns[i]}
+                                            : ArgMax::identity(indexed{});
+                              })
+        .index;
   }
 
   template <class Ctx, class List, class Place>
@@ -79,6 +129,12 @@ struct Sample {
       }
     }
     if (f.top_k > p.most_wanted) x.listed = false;
+    if (x.listed && x.count <= kFew) {
+      const float least =
+          f.min_p > 0.0f && f.min_p <= 1.0f ? min_p_threshold(largest, f.temperature, f.min_p) : -kInfinity;
+      if (f.top_k != 0 || f.by_mass || least >= from)
+        return draw_of_few(ctx, x, row, p, f, top, least, f.top_p * total);
+    }
 
     KeptTokens kept{-kInfinity, -1};
     for (int filter = 0; filter < 2; ++filter) {  // one loop: the search is large, and is compiled once

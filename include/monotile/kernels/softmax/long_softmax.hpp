@@ -42,9 +42,7 @@ struct SoftmaxRest {
     const int32_t chunks = static_cast<int32_t>(p.chunks);
     const float *const largests = p.largest + first, *const sums = p.sums + first;
     const float largest = finite_or_zero{}(fold_items<Max>(ctx, chunks, [=](int32_t i) { return largests[i]; }));
-    const float sum = fold_items<Sum>(ctx, chunks, [=](int32_t i) {
-      return sums[i] * fast_exp2((finite_or_zero{}(largests[i]) - largest) * s.scale2);
-    });
+    const float sum = fold_items<Sum>(ctx, chunks, [=](int32_t i) { return share_of_chunk(largests[i], sums[i], largest, s.scale2); });
     if (p.log) {
       const float offset = sum == 0.0f ? 0.0f : fast_log(sum);
       store(ctx, p.y, at, map([=](auto v) { return (v * s.sign - largest) * s.scale - offset; }, x));

@@ -21,4 +21,9 @@ struct finite_or_zero {
   }
 };
 
+/// What a chunk's sum of powers counts beside the row's largest element; a chunk of -infinity nothing (or NaN), whatever the distance is.
+MT_FN float share_of_chunk(float chunk_largest, float chunk_sum, float largest, float scale2) {
+  return chunk_largest == -lang::kInfinity ? chunk_sum : chunk_sum * lang::fast_exp2((chunk_largest - largest) * scale2);
+}
+
 }  // namespace monotile::kernels

@@ -64,6 +64,8 @@ MT_FN auto group_max(Context& ctx, held_row<L, T>& h) {
   return held_row<G, memory_tile<float>>{place<G>{h.at.row, groups, h.at.live}, memory_tile<float>(p, 0.0f)};
 }
 template <class L>
+MT_FN bool holds_row(const place<L>&) { return true; }
+template <class L>
 MT_FN int32_t chunk_number(const place<L>&) { return 0; }
 
 template <class Key>

@@ -187,6 +187,10 @@ MT_FN auto group_max(Context& ctx, held_row<L, Make, Again>& h) {
   return hold(ctx, at, [t](const place<G>&) { return t; });
 }
 
+/// True if a tile here has room for all of its row.
+template <class L>
+MT_FN bool holds_row(const place<L>& at) { return chunk_cols(at) >= at.cols; }
+
 /// Which chunk of its row this place is (0 where rows are not cut).
 template <class L>
 MT_FN int32_t chunk_number(const place<L>& at) { return static_cast<int32_t>(at.first_col / chunk_cols(at)); }

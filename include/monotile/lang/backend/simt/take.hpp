@@ -11,6 +11,20 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 /// A column as a number.
 MT_FN float float_of(int32_t c) { return static_cast<float>(c); }
 
+/// The largest value, or NaN where there is one.
+struct MaxOrNan {
+  static MT_FN float identity(float) { return -kInfinity; }
+  static MT_FN float combine(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#else
+    return (a > b) | (a != a) ? a : b;
+#endif
+  }
+};
+
 struct LargerFloat {
   template <class T>
   static MT_FN T combine(T a, T b) { return max_of(a, b); }
@@ -75,6 +89,171 @@ MT_FN row_value<indexed, L> take_largest(Context& ctx, const place<L>& at, tile<
     for (int e = 0; e < L::elements; ++e) t.v[l][e] = at.local_col(l, e) == r.v[l].index ? -kInfinity : t.v[l][e];
   }
   return r;
+}
+
+/// out = what lane `from` of the row has, for each lane.
+template <int Width, class T>
+MT_FN void from_lane_of_row(T (&out)[kLanes], const T (&in)[kLanes], const int32_t (&from)[kLanes]) {
+#if defined(__CUDA_ARCH__)
+  out[0] = __shfl_sync(0xffffffffu, in[0], from[0], Width);
+#elif defined(MONOTILE_TARGET_HIP)
+#if defined(__HIP_DEVICE_COMPILE__)
+  out[0] = __builtin_bit_cast(T, word_of_lane(lane_of_wave() / Width * Width + from[0], __builtin_bit_cast(int, in[0])));
+#endif
+#else
+  for (int l = 0; l < kLanes; ++l) out[l] = in[l / Width * Width + from[l]];
+#endif
+}
+/// The lowest lane of each row that `has`, in all of them; one does.
+template <int Width>
+MT_FN void lowest_lane_of_row(int32_t (&lane)[kLanes], const bool (&has)[kLanes], const int32_t (&own)[kLanes]) {
+#if defined(__CUDA_ARCH__)
+  const uint32_t having = __ballot_sync(0xffffffffu, has[0]);
+  if constexpr (Width == 32) {
+    lane[0] = __ffs(static_cast<int>(having)) - 1;
+  } else {
+    lane[0] = __ffs(static_cast<int>(having >> (threadIdx.x & (32 - Width)) & ((1u << Width) - 1))) - 1;
+  }
+#else
+  for (int l = 0; l < kLanes; ++l) lane[l] = has[l] ? own[l] : INT32_MAX;
+  reduce_lanes<Min>(lane, Width);
+#endif
+}
+
+/// Sorts downwards: Batcher's odd-even merges, all indices known at compile time.
+template <int N>
+MT_FN void sort_down(float (&v)[N]) {
+  static_assert((N & (N - 1)) == 0, "a power of two");
+  MT_UNROLL
+  for (int p = 1; p < N; p *= 2) {
+    MT_UNROLL
+    for (int k = p; k >= 1; k /= 2) {
+      MT_UNROLL
+      for (int j = k % p; j + k < N; j += 2 * k) {
+        MT_UNROLL
+        for (int i = 0; i < k; ++i) {
+          if (i + j + k < N && (i + j) / (p * 2) == (i + j + k) / (p * 2)) {
+            const float a = v[i + j], b = v[i + j + k];
+            v[i + j] = max_of(a, b);
+            v[i + j + k] = min_of(a, b);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The k largest elements of each row in order (ties: lower columns first): values and columns, rank j at column j of `ranks` (ranks_beside). Cells
+/// that do not exist must hold -infinity, all others be finite; at least k exist, and `ranks` has room for k. Uses the tile up.
+///
+/// Where a lane has neighbouring columns, each lane sorts its values once; then only the lanes' largest are compared, and the lane that wins moves its
+/// list up. Which column a value came from is asked for all ranks at once, in the end.
+template <class L, class R>
+MT_FN void take_ranks(Context& ctx, const place<L>& at, tile<float, L>& t, const place<R>& ranks, int32_t k, tile<float, R>& values,
+                      tile<float, R>& columns) {
+  if constexpr (L::vectors == 1 && L::lanes_per_row != 0 && L::lanes_per_row <= 32) {
+    static_assert(R::lanes_per_row == L::lanes_per_row && R::elements == 1);
+    constexpr int E = L::elements, W = L::lanes_per_row;
+    float sorted[kLanes][E], before[kLanes];
+    int32_t from[kLanes], nth[kLanes], lane_before[kLanes], times[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) sorted[l][e] = t.v[l][e];
+      sort_down(sorted[l]);
+      before[l] = 0.0f;
+      from[l] = nth[l] = times[l] = 0;
+      lane_before[l] = -1;
+    }
+    MT_NO_UNROLL
+    for (int32_t j = 0; j < k; ++j) {
+      float best[kLanes];
+      bool has[kLanes];
+      int32_t lane[kLanes];
+      for (int l = 0; l < kLanes; ++l) best[l] = sorted[l][0];
+      max_of_lanes<W>(best);
+      for (int l = 0; l < kLanes; ++l) has[l] = sorted[l][0] == best[l];
+      lowest_lane_of_row<W>(lane, has, at.lane);
+      for (int l = 0; l < kLanes; ++l) {
+        times[l] = lane[l] == lane_before[l] && best[l] == before[l] ? times[l] + 1 : 0;  // equal ones of a lane follow each other
+        before[l] = best[l];
+        lane_before[l] = lane[l];
+        if (at.lane[l] == j) {
+          values.v[l][0] = best[l];
+          from[l] = lane[l];
+          nth[l] = times[l];
+        }
+        if (at.lane[l] == lane[l]) {
+          MT_UNROLL
+          for (int e = 0; e + 1 < E; ++e) sorted[l][e] = sorted[l][e + 1];
+          sorted[l][E - 1] = -kInfinity;
+        }
+      }
+    }
+    int32_t element[kLanes];
+    for (int l = 0; l < kLanes; ++l) element[l] = 0;
+    MT_UNROLL
+    for (int e = 0; e < E; ++e) {
+      float mine[kLanes], there[kLanes];
+      for (int l = 0; l < kLanes; ++l) mine[l] = t.v[l][e];
+      from_lane_of_row<W>(there, mine, from);
+      for (int l = 0; l < kLanes; ++l) {
+        const bool equal = there[l] == values.v[l][0];
+        element[l] = equal && nth[l] == 0 ? e : element[l];
+        nth[l] -= equal ? 1 : 0;
+      }
+    }
+    for (int l = 0; l < kLanes; ++l) columns.v[l][0] = float_of(from[l] * E + element[l]);
+  } else {
+    MT_NO_UNROLL
+    for (int32_t j = 0; j < k; ++j) {
+      const auto best = take_largest(ctx, at, t);
+      for (int l = 0; l < kLanes; ++l) {
+        MT_UNROLL
+        for (int e = 0; e < R::elements; ++e) {
+          const bool here = ranks.local_col(l, e) == j;
+          values.v[l][e] = here ? best.v[l].value : values.v[l][e];
+          columns.v[l][e] = here ? float_of(best.v[l].index) : columns.v[l][e];
+        }
+      }
+    }
+  }
+}
+
+/// The elements of each row at the columns of its first k ranks, instead of what `to` holds.
+template <class L, class R>
+MT_FN void pick_columns(Context& ctx, const place<L>& at, const tile<float, L>& t, const place<R>& ranks, int32_t k, const tile<float, R>& columns,
+                        tile<float, R>& to) {
+  if constexpr (L::lanes_per_row != 0 && L::lanes_per_row <= 32) {
+    constexpr int E = L::vector_elements, W = L::lanes_per_row;
+    int32_t from[kLanes], element[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      const int32_t c = static_cast<int32_t>(columns.v[l][0]);
+      from[l] = c / E % W;
+      element[l] = c / E / W * E + c % E;
+    }
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) {
+      float mine[kLanes], there[kLanes];
+      for (int l = 0; l < kLanes; ++l) mine[l] = t.v[l][e];
+      from_lane_of_row<W>(there, mine, from);
+      for (int l = 0; l < kLanes; ++l) to.v[l][0] = element[l] == e ? there[l] : to.v[l][0];
+    }
+  } else {
+    MT_NO_UNROLL
+    for (int32_t j = 0; j < k; ++j) {
+      row_value<float, L> column = row_fill(at, 0.0f);
+      for (int l = 0; l < kLanes; ++l) {
+        MT_UNROLL
+        for (int e = 0; e < R::elements; ++e) column.v[l] += ranks.local_col(l, e) == j ? columns.v[l][e] : 0.0f;
+      }
+      finish_rows<Sum>(ctx, column);
+      const auto found = row_reduce<Sum>(ctx, at, map_at(at, [](auto c, auto v, auto b) { return float_of(c) == b ? v : 0.0f; }, t, column));
+      for (int l = 0; l < kLanes; ++l) {
+        MT_UNROLL
+        for (int e = 0; e < R::elements; ++e) to.v[l][e] = ranks.local_col(l, e) == j ? found.v[l] : to.v[l][e];
+      }
+    }
+  }
 }
 
 /// A layout of one value for each of `L`'s lanes of a row (of L itself where a row fills the program): small results beside a row.

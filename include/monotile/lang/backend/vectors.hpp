@@ -1,0 +1,65 @@
+#pragma once
+// Vector after vector, on machines with lanes; elsewhere tiles are expressions and nothing is saved.
+
+#include "monotile/lang/backend/backend.hpp"
+
+namespace monotile::lang::inline MONOTILE_TARGET_NAME {
+
+#if defined(MONOTILE_TARGET_SIMT)
+/// row_reduce<Op> of f(x).
+template <class Op, class T, class L, class F>
+MT_FN auto fold_vectors(Context& ctx, const place<L>& at, F f, const tile<T, L>& x) {
+  using R = decltype(f(promote(x.v[0][0])));
+  row_value<R, L> r;
+  for (int l = 0; l < kLanes; ++l) {
+    R sum = Op::identity(R{});
+    MT_UNROLL
+    for (int i = 0; i < L::elements; i += L::vector_elements) {
+      if (!at.live[l] || at.local_col(l, i) >= at.limit) continue;
+      MT_UNROLL
+      for (int e = i; e < i + L::vector_elements; ++e) {
+        if (L::exact || at.local_col(l, e) < at.limit) sum = entered<Op>(sum, f(promote(x.v[l][e])));
+      }
+    }
+    r.v[l] = sum;
+  }
+  finish_rows<Op>(ctx, r);
+  return r;
+}
+/// store of f(x), for rows of whole aligned vectors.
+template <cache Hint = cache::normal, class Y, class T, class L, class F>
+MT_FN void store_vectors(Context&, const view<Y>& to, const place<L>& at, F f, const tile<T, L>& x) {
+  static_assert(L::exact, "whole aligned vectors");
+  constexpr int E = L::vector_elements, kPer = 16 / static_cast<int>(sizeof(Y));
+  for (int l = 0; l < kLanes; ++l) {
+    Y* const p = row_for<L>(to, at.row[l]) + at.first_col;
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      const int c = at.local_col(l, i * E);
+      if (!at.live[l] || c >= at.limit) continue;
+      Y out[E];
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) out[e] = convert<Y>::apply(f(promote(x.v[l][i * E + e])));
+      MT_UNROLL
+      for (int j = 0; j < E / kPer; ++j) {
+        if constexpr (Hint == cache::stream) {
+          store16_stream(p + c + j * kPer, pack16(out + j * kPer));
+        } else {
+          store16(p + c + j * kPer, pack16(out + j * kPer));
+        }
+      }
+    }
+  }
+}
+#else
+template <class Op, class L, class F, class X>
+MT_FN auto fold_vectors(Context& ctx, const place<L>& at, F f, const X& x) {
+  return row_reduce<Op>(ctx, at, map(f, x));
+}
+template <cache Hint = cache::normal, class Y, class L, class F, class X>
+MT_FN void store_vectors(Context& ctx, const view<Y>& to, const place<L>& at, F f, const X& x) {
+  store<Hint>(ctx, to, at, map(f, x));
+}
+#endif
+
+}  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
