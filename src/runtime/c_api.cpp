@@ -531,6 +531,7 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
     result.alibi_slopes = view_of(call, "alibi_slopes", a.alibi_slopes);
     result.relative_bias = view_of(call, "relative_bias", a.relative_bias);
     result.sinks = view_of(call, "sinks", a.sinks);
+    result.tree_mask = view_of(call, "tree_mask", a.tree_mask);
     run_operator(context, result);
   });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "ops/attention/attention.hpp"
 #include "tests/ops/test_util.hpp"
@@ -23,14 +24,15 @@ struct Case {
   int64_t prefix = -1;   ///< of every sequence
   int64_t document = 0;  ///< length of each document
   bool alibi = false, sinks = false;
-  int64_t radius = -1;  ///< of a relative bias
+  int64_t radius = -1;     ///< of a relative bias
+  int64_t tree_words = 0;  ///< > 0: queries are drafted tokens of random trees, with so many words of ancestors each
   Placement placement{};
 };
 
 /// The tensors of a call. Slots of pages that hold no key stay NaN.
 struct Problem {
   Case c;
-  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks;
+  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks, tree;
 
   explicit Problem(const Case& wanted, uint64_t seed) : c(wanted) {
     if (c.cache == DType::none) c.cache = c.dtype;
@@ -78,6 +80,29 @@ struct Problem {
     if (c.alibi) slopes = TestTensor::random(DType::f32, {c.heads}, seed + 5, {}, 0.01, 0.2);
     if (c.radius >= 0) bias = TestTensor::random(DType::f32, {c.heads, 2 * c.radius + 1}, seed + 6, {}, -2, 2);
     if (c.sinks) sinks = TestTensor::random(DType::f32, {c.heads}, seed + 7, {}, -1, 2);
+    if (c.tree_words > 0) grow_trees(seed, tokens);
+  }
+  /// Bits that count for nothing are set at random: of the token itself, and of drafts that do not exist.
+  void grow_trees(uint64_t seed, int64_t tokens) {
+    tree = TestTensor(DType::i32, {tokens, c.tree_words});
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    int64_t token = 0;
+    for (const int64_t drafts : c.queries) {
+      std::vector<int32_t> parents, rows(static_cast<size_t>(drafts * c.tree_words));
+      for (int64_t i = 0; i < drafts; ++i)  // often the last one: deep trees
+        parents.push_back(
+            static_cast<int32_t>(random() % 3 != 0 ? i - 1 : static_cast<int64_t>(random() % (i + 1)) - 1));
+      ops::tree_mask_of_parents(parents, c.tree_words, rows.data());
+      for (int64_t i = 0; i < drafts; ++i, ++token) {
+        for (int64_t w = 0; w < c.tree_words; ++w) {
+          auto word = static_cast<uint32_t>(rows[static_cast<size_t>(i * c.tree_words + w)]);
+          for (int64_t bit = 0; bit < 32; ++bit) {
+            if (32 * w + bit == i || 32 * w + bit >= drafts) word |= static_cast<uint32_t>(random() & 1) << bit;
+          }
+          tree.set_integer(token * c.tree_words + w, static_cast<int32_t>(word));
+        }
+      }
+    }
   }
   void fill_pages(uint64_t seed, int64_t sequences, int64_t longest) {
     const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
@@ -130,6 +155,7 @@ struct Problem {
     if (c.alibi) a.alibi_slopes = at(slopes);
     if (c.radius >= 0) a.relative_bias = at(bias);
     if (c.sinks) a.sinks = at(sinks);
+    if (c.tree_words > 0) a.tree_mask = at(tree);
     a.max_query = std::max<int64_t>(1, *std::max_element(c.queries.begin(), c.queries.end()));
     a.max_kv_length = *std::max_element(c.lengths.begin(), c.lengths.end());
     return a;

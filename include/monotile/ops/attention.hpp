@@ -1,4 +1,6 @@
 #pragma once
+#include <span>
+
 #include "monotile/dispatch.hpp"
 
 namespace monotile::ops {
@@ -38,8 +40,27 @@ struct AttentionArgs {
   int64_t max_query = 1;     ///< bound of q_start[s+1] - q_start[s]; 1 selects decode
   int64_t max_kv_length = 0; ///< bound of kv_length; 0: from the table (max_pages * page_size) or the dense row count
   TensorView prefix_length, key_ranges, alibi_slopes, relative_bias, sinks;  ///< optional
+  TensorView tree_mask;  ///< see attention_verify
 };
 
 inline void attention(Context& context, const AttentionArgs& args) { run(context, args); }
+
+/// Attention of drafted tokens of speculative decoding: the queries of a sequence are its drafts, whose keys are the last
+/// ones of the sequence, in the same order. A query sees all keys before the drafts and, among the drafts, itself and
+/// those that its row of `tree_mask` names (its ancestors).
+///
+/// `tree_mask` i32 [tokens, words], columns packed: bit j % 32 of word j / 32 stands for draft j of the token's own
+/// sequence; words * 32 >= max_query. The bit of the token itself and bits of drafts that do not exist count for nothing.
+/// Everything else as in AttentionArgs, and with these limits: causal stays true; kv_length[s] counts the drafts, too;
+/// prefix_length, key_ranges, alibi_slopes and relative_bias are refused. `window` counts positions, and a draft stands
+/// one behind its parent, whatever its number: it sees keys before the drafts from
+/// (kv_length - drafts) + ancestors + 1 - window on; a window below max_query is refused. On GPUs queries and caches of
+/// 16 bits only. Throws Error without tree_mask.
+void attention_verify(Context& context, const AttentionArgs& args);
+
+/// Writes the rows of `tree_mask` of one sequence: `words` of each draft, its ancestors' bits. parents[i] is the number of
+/// the draft that comes before draft i, below i, or -1 where none does. Throws Error for a parent out of order and for
+/// more drafts than bits.
+void tree_mask_of_parents(std::span<const int32_t> parents, int64_t words, int32_t* rows);
 
 }  // namespace monotile::ops

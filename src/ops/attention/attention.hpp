@@ -14,6 +14,6 @@ PrefillCost prefill_cost(const AttentionArgs& args);
 /// The oracle; host memory only, arguments checked. Query rows that belong to no sequence are left alone.
 void attention_reference_run(const AttentionArgs& args);
 
-extern const OperatorInfo attention_prefill_operator, attention_decode_operator;
+extern const OperatorInfo attention_prefill_operator, attention_decode_operator, attention_verify_operator;
 
 }  // namespace monotile::ops

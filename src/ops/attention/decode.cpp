@@ -41,6 +41,7 @@ int64_t splits_of(const AttentionArgs& a) { return kernels::most_splits(static_c
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (a.max_query > 1) return "one query per sequence only";
+  if (a.tree_mask.defined()) return "no trees of drafted tokens";
   if (const char* why = operands_refused(a)) return why;
   if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);
@@ -71,6 +72,7 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   const int64_t heads = plan.config[1], splits = splits_of(a);
   Params p{};
   fill_tiles(p, a, heads, 1, plan.config[2]);
+  fill_score(p.score, a);
   const auto units = static_cast<int32_t>(a.kv_length.dim(0) * (a.q.dim(1) / heads));
   p.tiles = 1;
   p.section = units;

@@ -41,7 +41,7 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   const Policy p = pick(a, device);
   if (p.types == attention_kernels::no_types) return "no portable kernel for these dtypes";
   if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
-  if (a.prefix_length.defined() || a.key_ranges.defined()) return "causal and window masks only";
+  if (a.prefix_length.defined() || a.key_ranges.defined() || a.tree_mask.defined()) return "causal and window masks only";
   if (a.alibi_slopes.defined() || a.relative_bias.defined() || a.sinks.defined()) return "no change of scores but the soft-cap";
   if (find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)) == nullptr) {
     return "not built for this target";

@@ -49,8 +49,28 @@ class Sequence {
   bool paged_, bad_ = false;
 };
 
+/// The drafts of a sequence: key number committed + j is that of draft j. What a draft sees of what was before them is
+/// counted from its position, one behind its parent's.
+bool draft_sees(const AttentionArgs& args, int64_t s, int64_t query, int64_t key, int64_t length) {
+  const int64_t tokens = args.q.dim(0), first = std::clamp<int64_t>(reference::get_index(args.q_start, s), 0, tokens);
+  const int64_t drafts = std::clamp<int64_t>(reference::get_index(args.q_start, s + 1), first, tokens) - first;
+  const int64_t committed = length - drafts, self = query - committed;
+  const auto follows = [&](int64_t ancestor) {
+    if (ancestor == self || ancestor >= 32 * args.tree_mask.dim(1)) return false;
+    const int64_t word =
+        reference::get_index(args.tree_mask, (first + self) * args.tree_mask.step(0) + ancestor / 32);
+    return (static_cast<uint64_t>(word) >> ancestor % 32 & 1) != 0;
+  };
+  if (key >= committed) return key - committed == self || follows(key - committed);
+  if (args.window == 0) return true;
+  int64_t position = committed;
+  for (int64_t j = 0; j < drafts; ++j) position += follows(j) ? 1 : 0;
+  return position - key < args.window;
+}
+
 /// Does the query at `query` see the key at `key`?
 bool sees(const AttentionArgs& args, int64_t s, int64_t query, int64_t key, int64_t length) {
+  if (args.tree_mask.defined()) return draft_sees(args, s, query, key, length);
   const int64_t last = args.causal ? query : length - 1;
   bool seen = key <= last && (args.window == 0 || key > last - args.window);
   if (args.prefix_length.defined() && key < reference::get_index(args.prefix_length, s)) seen = true;
