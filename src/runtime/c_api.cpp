@@ -532,6 +532,8 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
     result.relative_bias = view_of(call, "relative_bias", a.relative_bias);
     result.sinks = view_of(call, "sinks", a.sinks);
     result.tree_mask = view_of(call, "tree_mask", a.tree_mask);
+    result.key_scale = view_of(call, "key_scale", a.key_scale);
+    result.value_scale = view_of(call, "value_scale", a.value_scale);
     run_operator(context, result);
   });
 }

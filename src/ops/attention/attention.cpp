@@ -2,6 +2,7 @@
 
 #include "ops/check.hpp"
 #include "ops/entry.hpp"
+#include "ops/kv_cache/kv_cache.hpp"
 #include "ops/self_test.hpp"
 #include "runtime/choose.hpp"
 
@@ -22,7 +23,14 @@ constexpr const Implementation<AttentionArgs>* kImplementations[] = {
 
 constexpr int64_t kLargestDim = 256;
 
-/// The closed list of dtypes: q and out of one of f32, f16, bf16; both caches of one of f32, f16, bf16.
+/// The closed list of dtypes: q and out of one of f32, f16, bf16; both caches of one of these, or of codes.
+void check_cache(const char* argument, const TensorView& view, int rank, Device device) {
+  check::present(op, argument, view, device);
+  check::rank(op, argument, view, rank, rank);
+  check::dtype(op, argument, view, {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2, DType::i8});
+  check::inner_stride(op, argument, view);
+  check::element_aligned(op, argument, view);
+}
 void check_floats(const char* argument, const TensorView& view, int rank, Device device) {
   check::present(op, argument, view, device);
   check::rank(op, argument, view, rank, rank);
@@ -112,8 +120,8 @@ void check_args(const AttentionArgs& args, Device device) {
   const bool paged = args.block_table.defined();
   check_floats("q", args.q, 3, device);
   check_dim("q", args.q);
-  check_floats("key_cache", args.key_cache, paged ? 4 : 3, device);
-  check_floats("value_cache", args.value_cache, paged ? 4 : 3, device);
+  check_cache("key_cache", args.key_cache, paged ? 4 : 3, device);
+  check_cache("value_cache", args.value_cache, paged ? 4 : 3, device);
   check::same_dtype(op, "value_cache", args.value_cache, "key_cache", args.key_cache);
   check::extent(op, "key_cache", args.key_cache, -1, args.q.dim(2));
   check_dim("value_cache", args.value_cache);
@@ -164,6 +172,14 @@ void check_args(const AttentionArgs& args, Device device) {
     check::no_self_overlap(op, "log_sum_exp", args.log_sum_exp);
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "out", args.out);
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "q", args.q);
+  }
+  for (const auto& [name, scale, cache] :
+       {std::tuple<const char*, const TensorView*, const TensorView*>{"key_scale", &args.key_scale, &args.key_cache},
+        {"value_scale", &args.value_scale, &args.value_cache}}) {
+    if (!paged && scale->rank > 1) check::rank(op, name, *scale, 1, 1);
+    check_cache_scale(op, name, *scale, *cache, device);
+    check::disjoint(op, "out", args.out, name, *scale);
+    check::disjoint(op, "log_sum_exp", args.log_sum_exp, name, *scale);
   }
   check_score_tables(args, sequences, device);
   check_tree(args, device);
