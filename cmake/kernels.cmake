@@ -10,7 +10,7 @@ set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -m
 set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8)
 set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
 # Files that hold kernels for some targets alone: name -> pattern of these targets. Elsewhere they would be compiled to nothing.
-set(MONOTILE_ONLY "decode_stream_.*" cuda_sm90 "gemm_(small|large)_tiles_.*" cuda_sm90 "gemm_tiles_(f32|i8)" "cpu_.*")
+set(MONOTILE_ONLY "decode_stream_.*" cuda_sm90 "decode_.*_e4m3" "(cuda_.*|emulated32)" "gemm_(small|large)_tiles_.*" cuda_sm90 "gemm_tiles_(f32|i8)" "cpu_.*")
 set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
 # Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.

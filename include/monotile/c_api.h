@@ -348,6 +348,19 @@ typedef struct monotile_attention_args {
   }
 MONOTILE_API monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args);
 
+typedef struct monotile_merge_states_args {
+  size_t size;
+  const monotile_tensor* out;
+  const monotile_tensor* a;
+  const monotile_tensor* b;
+  const monotile_tensor* log_sum_exp_a;
+  const monotile_tensor* log_sum_exp_b;
+  const monotile_tensor* log_sum_exp; /* optional */
+} monotile_merge_states_args;
+#define MONOTILE_MERGE_STATES_ARGS_INIT \
+  { sizeof(monotile_merge_states_args), NULL, NULL, NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_merge_states(monotile_context* context, const monotile_merge_states_args* args);
+
 typedef enum monotile_product_cast {
   MONOTILE_CAST_NONE = 0,
   MONOTILE_CAST_INT8_BLOCK = 1,

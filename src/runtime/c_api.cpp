@@ -538,6 +538,17 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
   });
 }
 
+monotile_status monotile_merge_states(monotile_context* context, const monotile_merge_states_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "merge_states";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::MergeStatesArgs{view_of(call, "out", a.out), view_of(call, "a", a.a),
+                                               view_of(call, "b", a.b), view_of(call, "log_sum_exp_a", a.log_sum_exp_a),
+                                               view_of(call, "log_sum_exp_b", a.log_sum_exp_b),
+                                               view_of(call, "log_sum_exp", a.log_sum_exp)});
+  });
+}
+
 monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_args* args) {
   return guarded([&] {
     constexpr const char* call = "gemm";

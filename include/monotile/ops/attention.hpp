@@ -68,4 +68,19 @@ void attention_verify(Context& context, const AttentionArgs& args);
 /// more drafts than bits.
 void tree_mask_of_parents(std::span<const int32_t> parents, int64_t words, int32_t* rows);
 
+/// Two results of attention over different keys become the result over both: weights e^lse_a and e^lse_b, scaled by their sum.
+///
+/// out, a, b [tokens, heads, dim] with dim from 1 to 256, each any outer strides; a and b of one dtype of f32, f16, bf16, out of any of them (parts kept in
+/// f32 lose nothing on the way). log_sum_exp_a, log_sum_exp_b, and optionally log_sum_exp f32 [tokens, heads], any strides, natural
+/// logarithm as attention writes it. In place: out may be a or b, log_sum_exp may be log_sum_exp_a or log_sum_exp_b. A part whose log-sum-exp is -inf counts for nothing, whatever
+/// its row holds; where both are, out is 0 and log_sum_exp -inf. NaN in a log-sum-exp gives NaN.
+struct MergeStatesArgs {
+  static constexpr const char* op_name = "merge_states";
+  TensorView out, a, b;
+  TensorView log_sum_exp_a, log_sum_exp_b;
+  TensorView log_sum_exp;  ///< optional
+};
+
+inline void merge_states(Context& context, const MergeStatesArgs& args) { run(context, args); }
+
 }  // namespace monotile::ops

@@ -115,5 +115,10 @@ struct DecodeParams : PrefillParams<Score> {
   float* statistics;       ///< [token][head][split][largest score in base 2, sum of weights]
   int32_t splits;          ///< room per (token, head)
 };
+/// For `AttentionDecodeCodes`.
+template <class Score>
+struct CodedDecodeParams : DecodeParams<Score> {
+  lang::row_scales k_scales, v_scales;
+};
 
 }  // namespace monotile::kernels
