@@ -1,8 +1,8 @@
 # Every src/ops/<family>/*.kernels.cpp is compiled once per target, with that target's flags only, into its own object library. Each file
 # defines `void register_kernels_<file>()` in the namespace of its target; the generated registry calls them all.
 
-set(MONOTILE_FLAGS_cpu_plain -O2 -DMONOTILE_TARGET_CPU)
-set(MONOTILE_FLAGS_cpu_avx2 -O3 -mavx2 -mfma -mf16c -DMONOTILE_TARGET_CPU)
+include(${CMAKE_CURRENT_LIST_DIR}/monotile_kernel_target.cmake)
+set(MONOTILE_KERNEL_INCLUDE_DIR ${PROJECT_SOURCE_DIR}/src)
 set(MONOTILE_FLAGS_cpu_avx512 ${MONOTILE_FLAGS_cpu_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16
     -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC 12 takes its own intrinsics for reads of unset registers
 set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
@@ -12,15 +12,13 @@ set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
 # What differs from emulated32 is the schedule; products are instantiated with small tiles in tests/lang/warpgroups.cpp.
 set(MONOTILE_FILES_emulated_sm90 prefill64_bf16 prefill128_bf16_scored decode_stream_bf16)
 # Files that hold kernels for some targets alone: name -> pattern of these targets. Elsewhere they would be compiled to nothing.
-set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "gemm_(small|large)_tiles_.*" cuda_sm90 "gemm_tiles_(f32|i8)" "cpu_.*")
+set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "decode_.*_e4m3" "(cuda_.*|emulated32)" "gemm_(small|large)_tiles_.*" cuda_sm90
+    "gemm_tiles_(f32|i8)" "cpu_.*")
 set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
 set(MONOTILE_FLAGS_emulated_sm90 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32 -DMONOTILE_LANE_FIBRES)
 # Under the sanitizers: these checks double the compile time of kernels, and the address sanitizer sees what they look for.
 set(MONOTILE_FLAGS_SANITIZE -O1 -fno-sanitize=null,object-size,pointer-overflow,vptr)
-set(MONOTILE_ARCH_cuda_sm80 "-gencode=arch=compute_80,code=[compute_80,sm_80]" CACHE STRING "How kernels are compiled for sm_80 and later chips")
-mark_as_advanced(MONOTILE_ARCH_cuda_sm80)
-set(MONOTILE_ARCH_cuda_sm90 "-gencode=arch=compute_90a,code=sm_90a")
 
 function(monotile_add_kernels targets)
   set(declarations "")
@@ -54,8 +52,7 @@ function(monotile_add_kernels targets)
       endforeach()
       add_library(monotile_kernels_${target} OBJECT ${sources})
       set_target_properties(monotile_kernels_${target} PROPERTIES CUDA_ARCHITECTURES OFF)
-      target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_ARCH_${target}} -O3 --expt-relaxed-constexpr -DMONOTILE_TARGET_CUDA
-                             -Xcompiler=-fPIC -diag-suppress=20012,20013,20014,177,128,445)
+      target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_ARCH_${target}} ${MONOTILE_FLAGS_CUDA})
     else()
       add_library(monotile_kernels_${target} OBJECT ${kernel_sources})
       target_compile_options(monotile_kernels_${target} PRIVATE ${MONOTILE_FLAGS_${target}}

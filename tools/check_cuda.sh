@@ -49,6 +49,9 @@ done
 printf '%s\n' "${proofs[@]}" | xargs -P 2 -I{} sh -c '"$1" -std=c++20 --expt-relaxed-constexpr -Iinclude -Isrc \
     -gencode=arch=compute_90a,code=sm_90a -diag-suppress=445,20012,20013,20014,177 -c "$2" -o "$3/$(basename "$2").o"' sh "$nvcc" {} "$dir"
 echo "cuda: benchmarks/proof compiles"
+"$nvcc" -x cu -std=c++20 --expt-relaxed-constexpr -DMONOTILE_TARGET_CUDA -DMONOTILE_TARGET_NAME=cuda_sm90 -Iinclude -Isrc -gencode=arch=compute_90a,code=sm_90a \
+    -diag-suppress=445,20012,20013,20014,177 -c examples/dilated_attention.cpp -o "$dir/example.o"
+echo "cuda: examples/dilated_attention.cpp compiles"
 python3 tools/check_budgets.py --only local_memory --ptxas-log "$log"
 python3 tools/check_ptx.py "$dir"
 # Reported, not yet enforced: the largest files stand within a few seconds of the limit, and machines differ by more.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs a finished build into a temporary folder and links a small program with find_package(monotile).
+# Installs a finished build into a temporary folder and links two programs with find_package(monotile): a call of an
+# operator, and attention with a functor of its own (examples/), whose kernel is compiled there.
 #
 #   tools/check_install.sh [BUILD_DIR]      (default: build/cpu)
 set -euo pipefail
@@ -17,7 +18,12 @@ project(consumer LANGUAGES CXX)
 find_package(monotile REQUIRED)
 add_executable(consumer main.cpp)
 target_link_libraries(consumer PRIVATE monotile::monotile)
+add_library(dilated_kernel OBJECT dilated_attention.cpp)
+monotile_kernel_target(dilated_kernel cpu_plain)
+add_executable(dilated run_dilated_attention.cpp)
+target_link_libraries(dilated PRIVATE dilated_kernel monotile::monotile)
 CMAKE
+cp examples/*.cpp examples/*.hpp "$work/consumer"
 cat >"$work/consumer/main.cpp" <<'CPP'
 // RMSNorm of one row through the installed library.
 #include <cmath>
@@ -42,4 +48,5 @@ if ! { cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="
     exit 1
 fi
 "$work/consumer/build/consumer"
+"$work/consumer/build/dilated"
 "$work/prefix/bin/monotile" --version

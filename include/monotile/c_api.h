@@ -337,13 +337,29 @@ typedef struct monotile_attention_args {
   const monotile_tensor* alibi_slopes;  /* optional: [heads] f32 */
   const monotile_tensor* relative_bias; /* optional: [heads, 2r + 1] f32 */
   const monotile_tensor* sinks;         /* optional: [heads] f32 */
+  const monotile_tensor* tree_mask;     /* optional: [tokens, words] i32, ancestors of drafted tokens (attention_verify in ops/attention.hpp) */
+  const monotile_tensor* key_scale;     /* caches of codes */
+  const monotile_tensor* value_scale;   /* caches of codes */
 } monotile_attention_args;
 #define MONOTILE_ATTENTION_ARGS_INIT                                                                                  \
   {                                                                                                                   \
     sizeof(monotile_attention_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0f, 0.0f, 0, 1, 0, \
-        1, NULL, NULL, NULL, NULL, NULL                                                                               \
+        1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                                             \
   }
 MONOTILE_API monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args);
+
+typedef struct monotile_merge_states_args {
+  size_t size;
+  const monotile_tensor* out;
+  const monotile_tensor* a;
+  const monotile_tensor* b;
+  const monotile_tensor* log_sum_exp_a;
+  const monotile_tensor* log_sum_exp_b;
+  const monotile_tensor* log_sum_exp; /* optional */
+} monotile_merge_states_args;
+#define MONOTILE_MERGE_STATES_ARGS_INIT \
+  { sizeof(monotile_merge_states_args), NULL, NULL, NULL, NULL, NULL, NULL }
+MONOTILE_API monotile_status monotile_merge_states(monotile_context* context, const monotile_merge_states_args* args);
 
 typedef enum monotile_product_cast {
   MONOTILE_CAST_NONE = 0,

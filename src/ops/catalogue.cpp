@@ -24,6 +24,8 @@ const std::vector<OperatorInfo>& operators() {
       ops::gemv_operator,
       ops::attention_prefill_operator,
       ops::attention_decode_operator,
+      ops::attention_verify_operator,
+      ops::merge_states_operator,
       ops::kv_append_operator,
       ops::argmax_operator,
       ops::sample_operator,

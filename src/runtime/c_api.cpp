@@ -531,7 +531,21 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
     result.alibi_slopes = view_of(call, "alibi_slopes", a.alibi_slopes);
     result.relative_bias = view_of(call, "relative_bias", a.relative_bias);
     result.sinks = view_of(call, "sinks", a.sinks);
+    result.tree_mask = view_of(call, "tree_mask", a.tree_mask);
+    result.key_scale = view_of(call, "key_scale", a.key_scale);
+    result.value_scale = view_of(call, "value_scale", a.value_scale);
     run_operator(context, result);
+  });
+}
+
+monotile_status monotile_merge_states(monotile_context* context, const monotile_merge_states_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "merge_states";
+    const auto a = read(args, call, "args");
+    run_operator(context, ops::MergeStatesArgs{view_of(call, "out", a.out), view_of(call, "a", a.a),
+                                               view_of(call, "b", a.b), view_of(call, "log_sum_exp_a", a.log_sum_exp_a),
+                                               view_of(call, "log_sum_exp_b", a.log_sum_exp_b),
+                                               view_of(call, "log_sum_exp", a.log_sum_exp)});
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "ops/attention/attention.hpp"
 #include "tests/ops/test_util.hpp"
@@ -23,14 +24,17 @@ struct Case {
   int64_t prefix = -1;   ///< of every sequence
   int64_t document = 0;  ///< length of each document
   bool alibi = false, sinks = false;
-  int64_t radius = -1;  ///< of a relative bias
+  int64_t radius = -1;     ///< of a relative bias
+  int64_t tree_words = 0;  ///< > 0: queries are drafted tokens of random trees, with so many words of ancestors each
   Placement placement{};
+  /// Of a cache of codes: scales [1], [kv_heads] or, paged, one for each head vector.
+  enum Scales { one, per_head, per_vector } scales = one;
 };
 
 /// The tensors of a call. Slots of pages that hold no key stay NaN.
 struct Problem {
   Case c;
-  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks;
+  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks, tree, key_scale, value_scale;
 
   explicit Problem(const Case& wanted, uint64_t seed) : c(wanted) {
     if (c.cache == DType::none) c.cache = c.dtype;
@@ -49,12 +53,18 @@ struct Problem {
       kv_length.set_integer(s, c.lengths[static_cast<size_t>(s)]);
     }
     q_start.set_integer(sequences, start);
+    if (is_code(c.cache) && c.scales != Case::per_vector) {
+      const int64_t n = c.scales == Case::one ? 1 : c.kv_heads;
+      key_scale = TestTensor::random(DType::f32, {n}, seed + 8, {}, 0.01, 0.03);
+      value_scale = TestTensor::random(DType::f32, {n}, seed + 9, {}, 0.01, 0.03);
+    }
     if (c.page_size > 0) {
       fill_pages(seed, sequences, longest);
     } else {
       const int64_t rows = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) + 1;
-      keys = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5, 1.5);
-      values = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement);
+      const double more = is_code(c.cache) ? 60 : 1;
+      keys = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_qk}, seed + 2, c.placement, -1.5 * more, 1.5 * more);
+      values = TestTensor::random(c.cache, {rows, c.kv_heads, c.dim_v}, seed + 3, c.placement, -more, more);
       kv_start = TestTensor(DType::i32, {sequences});
       int64_t first = 0;
       for (int64_t s = 0; s < sequences; ++s) {
@@ -78,12 +88,40 @@ struct Problem {
     if (c.alibi) slopes = TestTensor::random(DType::f32, {c.heads}, seed + 5, {}, 0.01, 0.2);
     if (c.radius >= 0) bias = TestTensor::random(DType::f32, {c.heads, 2 * c.radius + 1}, seed + 6, {}, -2, 2);
     if (c.sinks) sinks = TestTensor::random(DType::f32, {c.heads}, seed + 7, {}, -1, 2);
+    if (c.tree_words > 0) grow_trees(seed, tokens);
+  }
+  /// Bits that count for nothing are set at random: of the token itself, and of drafts that do not exist.
+  void grow_trees(uint64_t seed, int64_t tokens) {
+    tree = TestTensor(DType::i32, {tokens, c.tree_words});
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    int64_t token = 0;
+    for (const int64_t drafts : c.queries) {
+      std::vector<int32_t> parents, rows(static_cast<size_t>(drafts * c.tree_words));
+      for (int64_t i = 0; i < drafts; ++i)  // often the last one: deep trees
+        parents.push_back(
+            static_cast<int32_t>(random() % 3 != 0 ? i - 1 : static_cast<int64_t>(random() % (i + 1)) - 1));
+      ops::tree_mask_of_parents(parents, c.tree_words, rows.data());
+      for (int64_t i = 0; i < drafts; ++i, ++token) {
+        for (int64_t w = 0; w < c.tree_words; ++w) {
+          auto word = static_cast<uint32_t>(rows[static_cast<size_t>(i * c.tree_words + w)]);
+          for (int64_t bit = 0; bit < 32; ++bit) {
+            if (32 * w + bit == i || 32 * w + bit >= drafts) word |= static_cast<uint32_t>(random() & 1) << bit;
+          }
+          tree.set_integer(token * c.tree_words + w, static_cast<int32_t>(word));
+        }
+      }
+    }
   }
   void fill_pages(uint64_t seed, int64_t sequences, int64_t longest) {
     const int64_t columns = (longest + c.page_size - 1) / c.page_size + 1, pages = columns * sequences + 3;
     const int64_t outer = c.tokens_first ? c.page_size : c.kv_heads, inner = c.tokens_first ? c.kv_heads : c.page_size;
-    keys = TestTensor(c.cache, {pages, outer, inner, c.dim_qk});
-    values = TestTensor(c.cache, {pages, outer, inner, c.dim_v});
+    keys = TestTensor(c.cache, {pages, outer, inner, c.dim_qk}, c.placement);
+    values = TestTensor(c.cache, {pages, outer, inner, c.dim_v}, c.placement);
+    const bool codes = is_code(c.cache), scaled = codes && c.scales == Case::per_vector;
+    if (scaled) {
+      key_scale = TestTensor(DType::f32, {pages, c.kv_heads, c.page_size}, {.padding = {3, 1}});
+      value_scale = TestTensor(DType::f32, {pages, c.kv_heads, c.page_size});
+    }
     table = TestTensor(DType::i32, {sequences, columns});
     const TestTensor some = TestTensor::random(DType::f32, {4096}, seed + 4, {}, -1.5, 1.5);
     int64_t next = pages - 1, turn = 0;  // pages in falling order
@@ -97,8 +135,13 @@ struct Problem {
           for (int64_t i = 0; i < std::min(c.page_size, length - first); ++i) {
             const int64_t row =
                 next * c.kv_heads * c.page_size + (c.tokens_first ? i * c.kv_heads + h : h * c.page_size + i);
-            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, some.get(turn++ * 7 % 4093));
-            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, some.get(turn++ * 5 % 4091));
+            const double more = codes ? 60 : 1;
+            for (int64_t d = 0; d < c.dim_qk; ++d) keys.set(row * c.dim_qk + d, more * some.get(turn++ * 7 % 4093));
+            for (int64_t d = 0; d < c.dim_v; ++d) values.set(row * c.dim_v + d, more * some.get(turn++ * 5 % 4091));
+            if (!scaled) continue;
+            const int64_t vector = (next * c.kv_heads + h) * c.page_size + i;
+            key_scale.set(vector, 0.02 + 0.01 * some.get(turn++ % 4093));
+            value_scale.set(vector, 0.02 + 0.01 * some.get(turn++ % 4093));
           }
         }
         --next;
@@ -130,6 +173,11 @@ struct Problem {
     if (c.alibi) a.alibi_slopes = at(slopes);
     if (c.radius >= 0) a.relative_bias = at(bias);
     if (c.sinks) a.sinks = at(sinks);
+    if (c.tree_words > 0) a.tree_mask = at(tree);
+    if (is_code(c.cache)) {
+      a.key_scale = at(key_scale);
+      a.value_scale = at(value_scale);
+    }
     a.max_query = std::max<int64_t>(1, *std::max_element(c.queries.begin(), c.queries.end()));
     a.max_kv_length = *std::max_element(c.lengths.begin(), c.lengths.end());
     return a;

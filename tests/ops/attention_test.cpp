@@ -1,6 +1,9 @@
 // Attention on every device against the fp64 oracle: dense and paged, prefill and decode.
 
+#include <sys/mman.h>
+
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tests/ops/attention_cases.hpp"
@@ -82,6 +85,43 @@ TEST_P(AttentionTest, WindowsSoftcapAndStrides) {
   check(device(), {.dtype = DType::bf16, .cache = DType::bf16, .queries = {4}, .lengths = {30}, .placement = {.padding = {16, 8}}}, seed++);
 }
 
+// Caches of codes as kv_append writes them: a scale for all, for a head, for a head vector.
+TEST_P(AttentionTest, CachesOfCodes) {
+  uint64_t seed = 180;
+  const auto check_codes = [&](Case c) {
+    Problem p(c, seed++);
+    check_problem(p, 1e-4, [&] { run_on<AttentionArgs>(device(), {&p.out, &p.lse}, [&](const At& at) { return p.args(at); }, kPortable); });
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const DType cache : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
+      check_codes({.dtype = dtype, .cache = cache, .heads = 4, .kv_heads = 2, .queries = {3, 1}, .lengths = {40, 17}, .page_size = 16, .scales = Case::per_vector});
+    }
+  }
+  for (const Case::Scales scales : {Case::one, Case::per_head, Case::per_vector}) {
+    for (const bool tokens_first : {false, true}) {
+      check_codes({.dtype = DType::f16, .cache = DType::f8_e4m3, .heads = 8, .kv_heads = 2, .dim_qk = 128, .dim_v = 96, .queries = {1, 1}, .lengths = {1, 700}, .page_size = 16,
+                   .tokens_first = tokens_first, .softcap = 3.0f, .scales = scales});
+    }
+  }
+  check_codes({.cache = DType::i8, .heads = 2, .kv_heads = 2, .queries = {9}, .lengths = {30}, .window = 12, .scales = Case::per_head});
+  check_codes({.cache = DType::f8_e4m3, .dim_qk = 37, .dim_v = 51, .queries = {4}, .lengths = {30}, .page_size = 7, .scales = Case::per_vector});
+}
+
+// Public case: scales ignored. 100 with a scale of 0.5 is code 192, and comes back as 96.
+TEST_P(AttentionTest, ScalesOfCodesCount) {
+  TestTensor q = TestTensor::random(DType::f16, {1, 1, 64}, 1), out(DType::f16, {1, 1, 64}), codes(DType::f8_e4m3, {1, 1, 1, 64});
+  codes.fill(192);
+  TestTensor scale = TestTensor::of(DType::f32, {0.5}), q_start = TestTensor::of(DType::i32, {0.0, 1.0}), length = TestTensor::of(DType::i32, {1.0});
+  TestTensor table(DType::i32, {1, 1}), keys = codes;
+  table.fill(0);
+  run_on<AttentionArgs>(device(), {&out}, [&](const At& at) {
+    AttentionArgs a{.out = at(out), .q = at(q), .key_cache = at(keys), .value_cache = at(codes), .block_table = at(table)};
+    a.q_start = at(q_start), a.kv_length = at(length), a.key_scale = at(scale), a.value_scale = at(scale);
+    return a;
+  }, kPortable);
+  for (int64_t i = 0; i < 64; ++i) ASSERT_EQ(out.get(i), 96) << i;
+}
+
 // Case S-02: uniform weights make the mask readable.
 TEST_P(AttentionTest, CausalAlignsBottomRight) {
   struct Row {
@@ -101,6 +141,35 @@ TEST_P(AttentionTest, CausalAlignsBottomRight) {
     }, kPortable);
     for (int64_t i = 0; i < r.queries; ++i) EXPECT_NEAR(out.get(2 * i), r.wanted[static_cast<size_t>(i)], 1e-4) << "query " << i;
   }
+}
+
+// Case P-01: a page past the 2^31st element, in a mapping of which only a few pages of memory exist, gives what page 0 gives, in every implementation.
+TEST_P(AttentionTest, PagesBeyond32Bits) {
+  if (!device().host_memory()) GTEST_SKIP() << "the sparse mapping is host memory";
+  constexpr int64_t kPages = 131080, kHeads = 8, kPage = 16, kDim = 128, kBlock = kHeads * kPage * kDim;
+  constexpr size_t kBytes = static_cast<size_t>(kPages * kBlock) * 2;
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const TensorView cache(memory, DType::bf16, {kPages, kHeads, kPage, kDim}, device());
+  TestTensor content = TestTensor::random(DType::bf16, {kBlock}, 1), q = TestTensor::random(DType::bf16, {1, kHeads, kDim}, 2), out(DType::bf16, {1, kHeads, kDim});
+  TestTensor q_start = TestTensor::of(DType::i32, {0.0, 1.0}), length = TestTensor::of(DType::i32, {13.0}), table(DType::i32, {1, 1});
+  for (const int64_t page : {int64_t{0}, kPages - 1}) std::memcpy(cache.as<bfloat16_t>() + page * kBlock, content.host().data, kBlock * 2);
+  Stream stream(device());
+  for (const auto* implementation : {&ops::attention_portable, &ops::attention_tiles, &ops::attention_decode_tiles}) {
+    std::vector<double> wanted;
+    for (const int64_t page : {int64_t{0}, kPages - 1}) {
+      table.set_integer(0, page);
+      out.poison();
+      AttentionArgs args{.out = out.on(stream), .q = q.on(stream), .key_cache = cache, .value_cache = cache, .block_table = table.on(stream)};
+      args.q_start = q_start.on(stream), args.kv_length = length.on(stream);
+      if (implementation->supports(args, device_info(device())) != nullptr) break;
+      run_by(*implementation, args, stream);
+      out.fetch(stream);
+      if (page == 0) wanted = out.values();
+      if (page != 0) EXPECT_EQ(out.values(), wanted) << implementation->name;
+    }
+  }
+  munmap(memory, kBytes);
 }
 
 // A token that overflowed must not reach the earlier ones that cannot see it, though they share a tile.

@@ -316,7 +316,7 @@ TEST(Errors, AttentionPaged) {
   const Breaker<AttentionArgs> good(args);
   good.refuses_common("q", &AttentionArgs::q, DType::i8);
   good.refuses_common("out", &AttentionArgs::out, DType::f32);
-  good.refuses_common("key_cache", &AttentionArgs::key_cache, DType::i8);
+  good.refuses_common("key_cache", &AttentionArgs::key_cache, DType::u8);
   good.refuses_common("value_cache", &AttentionArgs::value_cache, DType::f16);
   good.refuses_common("block_table", &AttentionArgs::block_table, DType::i64);
   good.refuses_common("q_start", &AttentionArgs::q_start, DType::i64);
@@ -344,6 +344,16 @@ TEST(Errors, AttentionPaged) {
   good.refuses({"block_table: ", "extent 1", "2"},
                [](AttentionArgs& a) { a.block_table = with_extent(a.block_table, 0, 1); });
   good.refuses({"q_start: ", "extent 2", "3"}, [](AttentionArgs& a) { a.q_start = with_extent(a.q_start, 0, 2); });
+  TestTensor scale(DType::f32, {5, 2, 3}), one = TestTensor::of(DType::f32, {1.0}), three = TestTensor::of(DType::f32, {1, 1, 1});
+  const auto codes = [&](AttentionArgs& a) {
+    a.key_cache = with_dtype(a.key_cache, DType::f8_e4m3), a.value_cache = with_dtype(a.value_cache, DType::f8_e4m3);
+    a.key_scale = scale.host(), a.value_scale = one.host();
+  };
+  good.refuses({"key_scale: ", "none with a cache of bf16"}, [&](AttentionArgs& a) { a.key_scale = one.host(); });
+  good.refuses({"value_scale: ", "undefined view"}, [&](AttentionArgs& a) { codes(a), a.value_scale = {}; });
+  good.refuses({"key_scale: ", "extent 3", "2"}, [&](AttentionArgs& a) { codes(a), a.key_scale = three.host(); });
+  good.refuses({"key_scale: ", "extent 4", "5"}, [&](AttentionArgs& a) { codes(a), a.key_scale = with_extent(a.key_scale, 0, 4); });
+  good.refuses({"key_scale: ", "f16", "f32"}, [&](AttentionArgs& a) { codes(a), a.key_scale = with_dtype(a.key_scale, DType::f16); });
   good.refuses({"max_query: ", "0"}, [](AttentionArgs& a) { a.max_query = 0; });
   good.refuses({"q_start: ", "query count 3", "max_query = 2"}, [](AttentionArgs& a) { a.max_query = 2; });
   good.refuses({"max_kv_length: ", "10", "9"}, [](AttentionArgs& a) { a.max_kv_length = 10; });

@@ -49,6 +49,8 @@ Attention = args_type("Attention", "out q key_cache value_cache block_table kv_s
 AttentionScores = args_type("AttentionScores", "out q key_cache value_cache block_table kv_start q_start kv_length log_sum_exp status",
                             Attention._fields_[11:] + [(name, C.POINTER(Tensor)) for name in
                                                        ("prefix_length", "key_ranges", "alibi_slopes", "relative_bias", "sinks")])
+AttentionTree = type("AttentionTree", (C.Structure,), {"_fields_": [*AttentionScores._fields_, ("tree_mask", C.POINTER(Tensor))]})
+MergeStates = args_type("MergeStates", "out a b log_sum_exp_a log_sum_exp_b log_sum_exp")
 Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
 Argmax = args_type("Argmax", "ids logits status")
 Penalties = args_type("Penalties", "logits history history_length prompt_length repetition presence frequency bias_ids bias")
@@ -283,6 +285,31 @@ class Operators(unittest.TestCase):
             expected_lse.append(math.log(sum(weights)))
         self.close(out.list(), expected)
         self.close(lse.list(), expected_lse)
+
+    def test_merge_states(self):
+        tokens, heads, dim = 2, 2, 8
+        a, b, out = self.uniform(tokens, heads, dim), self.uniform(tokens, heads, dim), self.output(tokens, heads, dim)
+        lse_a, lse_b, lse = self.uniform(tokens, heads), self.uniform(tokens, heads), self.output(tokens, heads)
+        self.ok("merge_states", MergeStates, out=out, a=a, b=b, log_sum_exp_a=lse_a, log_sum_exp_b=lse_b, log_sum_exp=lse)
+        weights = [(math.exp(x), math.exp(y)) for x, y in zip(lse_a.list(), lse_b.list())]
+        self.close(lse.list(), [math.log(u + v) for u, v in weights])
+        self.close(out.list(), [(u * a.list()[r * dim + d] + v * b.list()[r * dim + d]) / (u + v) for r, (u, v) in enumerate(weights) for d in range(dim)])
+
+    def test_attention_of_drafted_tokens(self):
+        if self.device[0] != CPU:
+            self.skipTest("needs 16-bit queries on GPUs")
+        tokens, dim, drafts = 6, 8, 3
+        k, v, q = self.uniform(tokens, 1, dim), self.uniform(tokens, 1, dim), self.uniform(drafts, 1, dim)
+        out = self.output(drafts, 1, dim)
+        self.ok("attention", AttentionTree, out=out, q=q, key_cache=k, value_cache=v, kv_start=self.array([0], [1], I32),
+                q_start=self.array([0, drafts], [2], I32), kv_length=self.array([tokens], [1], I32), max_query=drafts, causal=1,
+                tree_mask=self.array([0, 1, 1], [drafts, 1], I32))
+        expected = []
+        for i in range(drafts):
+            seen = {0, 1, 2, 3, 3 + i}
+            weights = {t: math.exp(sum(q.list()[i * dim + d] * k.list()[t * dim + d] for d in range(dim)) / math.sqrt(dim)) for t in seen}
+            expected += [sum(w * v.list()[t * dim + d] for t, w in weights.items()) / sum(weights.values()) for d in range(dim)]
+        self.close(out.list(), expected)
 
     def test_attention_with_changed_scores(self):
         if self.device[0] != CPU:

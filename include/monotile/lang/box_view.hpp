@@ -23,6 +23,19 @@ struct alignas(64) box_view {
   MT_FN int64_t offset(int x, int y, int z) const { return x * stride_x + y * stride_y + z * stride_z; }
 };
 
+/// A scale for each row of a box_view. Strides of 0 where rows share one.
+struct row_scales {
+  const float* data = nullptr;
+  int64_t stride_x = 0, stride_y = 0, stride_z = 0;
+
+  MT_FN const float* at(int x, int y, int z) const { return data + (x * stride_x + y * stride_y + z * stride_z); }
+};
+/// Rows of codes: value = code * the scale of its row.
+struct coded_view {
+  const box_view& rows;
+  const row_scales& scales;
+};
+
 /// Where a box starts, and how many of its rows exist: the others are zeros in a tile, and are not written.
 struct box_at {
   int x, y, z, rows;

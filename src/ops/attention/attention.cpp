@@ -2,6 +2,7 @@
 
 #include "ops/check.hpp"
 #include "ops/entry.hpp"
+#include "ops/kv_cache/kv_cache.hpp"
 #include "ops/self_test.hpp"
 #include "runtime/choose.hpp"
 
@@ -22,7 +23,14 @@ constexpr const Implementation<AttentionArgs>* kImplementations[] = {
 
 constexpr int64_t kLargestDim = 256;
 
-/// The closed list of dtypes: q and out of one of f32, f16, bf16; both caches of one of f32, f16, bf16.
+/// The closed list of dtypes: q and out of one of f32, f16, bf16; both caches of one of these, or of codes.
+void check_cache(const char* argument, const TensorView& view, int rank, Device device) {
+  check::present(op, argument, view, device);
+  check::rank(op, argument, view, rank, rank);
+  check::dtype(op, argument, view, {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2, DType::i8});
+  check::inner_stride(op, argument, view);
+  check::element_aligned(op, argument, view);
+}
 void check_floats(const char* argument, const TensorView& view, int rank, Device device) {
   check::present(op, argument, view, device);
   check::rank(op, argument, view, rank, rank);
@@ -80,12 +88,40 @@ void check_score_tables(const AttentionArgs& args, int64_t sequences, Device dev
                 "an odd number: from -r to r");
 }
 
+/// Drafted tokens: their mask, and what is not defined for them.
+void check_tree(const AttentionArgs& args, Device device) {
+  const TensorView& mask = args.tree_mask;
+  if (!mask.defined()) return;
+  check::present(op, "tree_mask", mask, device);
+  check::rank(op, "tree_mask", mask, 2, 2);
+  check::dtype(op, "tree_mask", mask, {DType::i32});
+  check::extent(op, "tree_mask", mask, 0, args.q.dim(0));
+  check::inner_stride(op, "tree_mask", mask);
+  check::element_aligned(op, "tree_mask", mask);
+  check::disjoint(op, "out", args.out, "tree_mask", mask);
+  check::disjoint(op, "log_sum_exp", args.log_sum_exp, "tree_mask", mask);
+  if (mask.dim(1) < (args.max_query + 31) / 32)
+    check::fail(op, "tree_mask", std::to_string(mask.dim(1)) + " words for " + std::to_string(args.max_query) + " drafts",
+                "a bit for each of max_query");
+  const auto refuse = [](const char* argument, const TensorView& view) {
+    if (view.defined()) check::fail(op, argument, "given together with tree_mask", "one of the two");
+  };
+  refuse("prefix_length", args.prefix_length);
+  refuse("key_ranges", args.key_ranges);
+  refuse("alibi_slopes", args.alibi_slopes);
+  refuse("relative_bias", args.relative_bias);
+  if (!args.causal) check::fail(op, "causal", "false together with tree_mask", "true");
+  if (args.window > 0 && args.window < args.max_query)
+    check::fail(op, "window", std::to_string(args.window) + " with tree_mask",
+                "0 (off), or max_query = " + std::to_string(args.max_query) + " or more");
+}
+
 void check_args(const AttentionArgs& args, Device device) {
   const bool paged = args.block_table.defined();
   check_floats("q", args.q, 3, device);
   check_dim("q", args.q);
-  check_floats("key_cache", args.key_cache, paged ? 4 : 3, device);
-  check_floats("value_cache", args.value_cache, paged ? 4 : 3, device);
+  check_cache("key_cache", args.key_cache, paged ? 4 : 3, device);
+  check_cache("value_cache", args.value_cache, paged ? 4 : 3, device);
   check::same_dtype(op, "value_cache", args.value_cache, "key_cache", args.key_cache);
   check::extent(op, "key_cache", args.key_cache, -1, args.q.dim(2));
   check_dim("value_cache", args.value_cache);
@@ -137,7 +173,16 @@ void check_args(const AttentionArgs& args, Device device) {
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "out", args.out);
     check::disjoint(op, "log_sum_exp", args.log_sum_exp, "q", args.q);
   }
+  for (const auto& [name, scale, cache] :
+       {std::tuple<const char*, const TensorView*, const TensorView*>{"key_scale", &args.key_scale, &args.key_cache},
+        {"value_scale", &args.value_scale, &args.value_cache}}) {
+    if (!paged && scale->rank > 1) check::rank(op, name, *scale, 1, 1);
+    check_cache_scale(op, name, *scale, *cache, device);
+    check::disjoint(op, "out", args.out, name, *scale);
+    check::disjoint(op, "log_sum_exp", args.log_sum_exp, name, *scale);
+  }
   check_score_tables(args, sequences, device);
+  check_tree(args, device);
   check::optional_status(op, args.status, sequences, device,
                          {{"out", args.out}, {"q", args.q}, {"key_cache", args.key_cache}, {"value_cache", args.value_cache}, {"block_table", args.block_table},
                           {"kv_start", args.kv_start}, {"q_start", args.q_start}, {"kv_length", args.kv_length}, {"log_sum_exp", args.log_sum_exp}});
@@ -199,6 +244,10 @@ void check_tables(const AttentionArgs& args) {
     if (length < 0 || length > most_keys) {
       check::fail(op, "kv_length", of_sequence("length", length, s), "0 to " + std::to_string(most_keys));
     }
+    if (args.tree_mask.defined() && length < end - begin) {
+      check::fail(op, "kv_length", of_sequence("length", length, s),
+                  "the " + std::to_string(end - begin) + " drafts of tree_mask or more");
+    }
     if (end == begin || args.status.defined()) continue;
     if (paged) {
       check_pages(args, s, end - begin, length);
@@ -243,10 +292,21 @@ AttentionArgs small_case(SelfTestCase& c, bool decode) {
   return args;
 }
 
+/// The small case as drafts: a chain of four, and a tree of seven.
+AttentionArgs small_tree(SelfTestCase& c) {
+  AttentionArgs args = small_case(c, false);
+  args.tree_mask = c.values(DType::i32, {0, 1, 3, 7, 0, 1, 1, 3, 3, 5, 0}).reshape({11, 1});
+  return args;
+}
+
 template <bool kDecode>
 std::string test_attention(const DeviceInfo& info) {
   return self_test<AttentionArgs>(info, attention_reference_run,
                                   [](SelfTestCase& c) { return small_case(c, kDecode); });
+}
+
+std::string test_verify(const DeviceInfo& info) {
+  return self_test<AttentionArgs>(info, attention_reference_run, [](SelfTestCase& c) { return small_tree(c); });
 }
 
 }  // namespace
@@ -277,6 +337,37 @@ const OperatorInfo attention_decode_operator = {
     },
     test_attention<true>,
 };
+const OperatorInfo attention_verify_operator = {
+    "attention_verify",
+    "attention",
+    [](const DeviceInfo& info, const TierPolicy& policy) {
+      AttentionArgs args = typical(info, 128, 32);
+      args.tree_mask = dummy_view(info, DType::i32, {128, 1});
+      return detail::explain<AttentionArgs>(kImplementations, info, args, policy);
+    },
+    test_verify,
+};
+
+void attention_verify(Context& context, const AttentionArgs& args) {
+  if (!args.tree_mask.defined()) check::fail("attention_verify", "tree_mask", "not given", "i32 [tokens, words]");
+  run(context, args);
+}
+
+void tree_mask_of_parents(std::span<const int32_t> parents, int64_t words, int32_t* rows) {
+  constexpr const char* call = "tree_mask_of_parents";
+  const auto count = static_cast<int64_t>(parents.size());
+  if (count > 32 * words)
+    check::fail(call, "words", std::to_string(words) + " for " + std::to_string(count) + " drafts", "a bit for each draft");
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t parent = parents[static_cast<size_t>(i)];
+    if (parent < -1 || parent >= i)
+      check::fail(call, "parents", std::to_string(parent) + " of draft " + std::to_string(i),
+                  "-1, or a draft before it");
+    int32_t* const row = rows + i * words;
+    for (int64_t w = 0; w < words; ++w) row[w] = parent < 0 ? 0 : rows[parent * words + w];
+    if (parent >= 0) row[parent / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[parent / 32]) | 1u << parent % 32);
+  }
+}
 
 }  // namespace ops
 

@@ -13,7 +13,9 @@ struct PrefillCost {
 PrefillCost prefill_cost(const AttentionArgs& args);
 /// The oracle; host memory only, arguments checked. Query rows that belong to no sequence are left alone.
 void attention_reference_run(const AttentionArgs& args);
+void merge_states_reference(const MergeStatesArgs& args);
 
-extern const OperatorInfo attention_prefill_operator, attention_decode_operator;
+extern const OperatorInfo attention_prefill_operator, attention_decode_operator, attention_verify_operator,
+    merge_states_operator;
 
 }  // namespace monotile::ops

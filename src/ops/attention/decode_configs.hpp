@@ -33,6 +33,8 @@ struct config_at<kStaged, prefill::up_to_128> : chain_config<schedule::staged, 3
 template <>
 struct config_at<kStaged, prefill::up_to_256> : chain_config<schedule::staged, 32, 32, 256, 256, 1, 32, 1, 3> {};
 
+inline constexpr const char* kCodesKernel = "attention.decode_e4m3";
+
 struct TileShape {
   int bm, bn;
 };

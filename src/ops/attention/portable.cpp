@@ -41,7 +41,7 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   const Policy p = pick(a, device);
   if (p.types == attention_kernels::no_types) return "no portable kernel for these dtypes";
   if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
-  if (a.prefix_length.defined() || a.key_ranges.defined()) return "causal and window masks only";
+  if (a.prefix_length.defined() || a.key_ranges.defined() || a.tree_mask.defined()) return "causal and window masks only";
   if (a.alibi_slopes.defined() || a.relative_bias.defined() || a.sinks.defined()) return "no change of scores but the soft-cap";
   if (find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)) == nullptr) {
     return "not built for this target";
@@ -70,9 +70,42 @@ lang::view<KV> cache_view(const TensorView& t, bool paged) {
   v.outer_stride = t.step(0);
   v.split_rows(paged ? static_cast<uint32_t>(t.dim(2)) : 1);
   v.inner_stride = paged ? t.step(2) : 0;
-  const int64_t size = static_cast<int64_t>(sizeof(KV)), head_stride = t.step(1);
-  v.vectors = vector_aligned(t.data) && v.outer_stride * size % 16 == 0 && v.inner_stride * size % 16 == 0 && head_stride * size % 16 == 0;
+  const int64_t size = static_cast<int64_t>(sizeof(KV)), head_stride = t.step(1), bytes = lang::vector_bytes(size);
+  v.vectors = vector_aligned(t.data) && v.outer_stride * size % bytes == 0 && v.inner_stride * size % bytes == 0 && head_stride * size % bytes == 0;
   return v;
+}
+
+/// Scales of a cache of codes, by the same rows.
+lang::view<const float> scale_view(const TensorView& t) {
+  lang::view<const float> v;
+  v.data = t.as<const float>();
+  v.cols = 1;
+  if (t.rank != 3) return v;  // strides of 0: the same for all rows
+  v.outer_stride = t.step(0);
+  v.split_rows(static_cast<uint32_t>(t.dim(2)));
+  v.inner_stride = t.step(2);
+  return v;
+}
+int64_t scale_head_stride(const TensorView& t) { return t.rank == 3 ? t.step(1) : t.dim(0) == 1 ? 0 : t.step(0); }
+
+template <class Params>
+void fill_cache(Params& p, const AttentionArgs& a, bool paged) {
+  using KV = typename Params::cache;
+  if constexpr (std::is_same_v<KV, kernels::codes_t>) {
+    const auto codes = [&](const TensorView& t) {
+      const lang::view<uint8_t> v = cache_view<uint8_t>(t, paged);
+      return lang::any_view{v.data, v.outer_stride, v.inner_stride, v.cols, v.inner_rows, v.vectors, t.dtype, v.inner_inverse};
+    };
+    p.k = {codes(a.key_cache), scale_view(a.key_scale)};
+    p.v = {codes(a.value_cache), scale_view(a.value_scale)};
+    p.k_scale_head_stride = scale_head_stride(a.key_scale);
+    p.v_scale_head_stride = scale_head_stride(a.value_scale);
+  } else {
+    p.k = cache_view<KV>(a.key_cache, paged);
+    p.v = cache_view<KV>(a.value_cache, paged);
+  }
+  p.k_head_stride = a.key_cache.step(1);
+  p.v_head_stride = a.value_cache.step(1);
 }
 
 template <class T, class KV>
@@ -84,10 +117,7 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   Params p{};
   p.q = row_view<T>(a.q);
   p.out = row_view<T>(a.out);
-  p.k = cache_view<KV>(a.key_cache, paged);
-  p.v = cache_view<KV>(a.value_cache, paged);
-  p.k_head_stride = a.key_cache.step(1);
-  p.v_head_stride = a.value_cache.step(1);
+  fill_cache(p, a, paged);
   attention_params::fill_sequences(p, a);
   p.partial = static_cast<float*>(workspace);
   p.window = a.window;
@@ -127,6 +157,9 @@ void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a
     case attention_kernels::f32_f32: return launch<float, float>(plan, stream, a, workspace);
     case attention_kernels::f16_f16: return launch<half_t, half_t>(plan, stream, a, workspace);
     case attention_kernels::bf16_bf16: return launch<bfloat16_t, bfloat16_t>(plan, stream, a, workspace);
+    case attention_kernels::f32_codes: return launch<float, kernels::codes_t>(plan, stream, a, workspace);
+    case attention_kernels::f16_codes: return launch<half_t, kernels::codes_t>(plan, stream, a, workspace);
+    case attention_kernels::bf16_codes: return launch<bfloat16_t, kernels::codes_t>(plan, stream, a, workspace);
     case attention_kernels::f32_f16: return launch<float, half_t>(plan, stream, a, workspace);
     default: return launch<float, bfloat16_t>(plan, stream, a, workspace);
   }

@@ -20,28 +20,26 @@ struct Policy {
 
 Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const bool lanes = device.device.kind != DeviceKind::cpu;
-  const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
   const Target target = target_of(device);
   Policy p{};
   p.dims = lanes ? prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))) : prefill::up_to_64;
   for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing, prefill::kStaged}) {
-    if (path == prefill::kOverlapped) {
-      const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
-      if (!engine || cache_box(a, prefill::shape_of(path, p.dims, scores_of(a)).bn) < 8) continue;
-    }
+    if (path == prefill::kOverlapped && !suits_copy_engine(a, prefill::shape_of(path, p.dims, scores_of(a)).bn))
+      continue;
     p.path = path;
     p.variant = prefill::variant(lanes ? a.q.dtype : DType::none, path, p.dims, scores_of(a));
-    p.kernel = reinterpret_cast<const void*>(find_kernel("attention.prefill", target, p.variant));
+    p.kernel = reinterpret_cast<const void*>(
+        find_kernel(scores_of(a) == prefill::kTree ? "attention.verify" : "attention.prefill", target, p.variant));
     if (p.kernel != nullptr) break;
   }
   const int64_t bm = prefill::shape_of(p.path, p.dims, scores_of(a)).bm;
-  // Long queries fill tiles by themselves, and on lanes the keys of neighbouring heads come out of the cache anyway.
-  p.heads_per_tile = group <= bm && (!lanes || a.max_query <= bm / 2) ? std::max<int64_t>(1, group) : 1;
+  p.heads_per_tile = heads_per_tile(a, bm, lanes);
   p.tokens_per_tile = bm / p.heads_per_tile;
   return p;
 }
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
+  if (is_code(a.key_cache.dtype)) return "no caches of codes";
   if (const char* why = device.device.kind == DeviceKind::cpu ? nullptr : operands_refused(a)) return why;
   if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);
@@ -65,17 +63,8 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   const int64_t heads = plan.config[3], tokens = plan.config[4];
   const auto shape = prefill::shape_of(static_cast<uint32_t>(plan.config[0]), static_cast<uint32_t>(plan.config[1]),
                                        static_cast<uint32_t>(plan.config[2]));
-  kernels::PrefillParams<Score> p{};
-  fill_tiles(p, a, heads, tokens, shape.bn);
-  p.tiles = static_cast<int32_t>(ceil_div(std::min(a.max_query, a.q.dim(0)), tokens));
-  // H200, 2026-11-29: sections whose keys and values take 24 MB of its 50 MB cache; 48 MB cost 3 % (an experiment with
-  // this schedule).
-  constexpr int64_t kSectionBytes = 24 << 20;
-  const int64_t pair =
-      std::max<int64_t>(1, kv_bound(a) * (a.q.dim(2) + a.out.dim(2)) * dtype_info(a.key_cache.dtype).block_bytes);
-  const int64_t units = p.sequences * static_cast<int64_t>(p.q.extent_z);
-  p.section = static_cast<int32_t>(std::clamp<int64_t>(kSectionBytes / pair, 1, units) * p.groups_per_kv_head);
-  p.total = static_cast<int32_t>(p.tiles * units);
+  auto p = prefill_params<Score>(a, heads, tokens, shape.bn);
+  fill_score(p.score, a);
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
   reinterpret_cast<KernelFn<kernels::PrefillParams<Score>>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
@@ -83,6 +72,7 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
 void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void*) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
   if (static_cast<Scores>(plan.config[2]) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a);
+  if (static_cast<Scores>(plan.config[2]) == prefill::kTree) return launch<kernels::TreeMask>(plan, stream, a);
   launch<kernels::ScoredMask>(plan, stream, a);
 }
 

@@ -16,8 +16,8 @@ enum Dims : uint32_t { up_to_64, up_to_128, up_to_256, kDims };
 /// plain: CPU, any head dimension. ring: NVIDIA and 32 emulated lanes, any alignment. overlapped: sm_90a, what suits the copy engine. staged: CDNA and 64
 /// emulated lanes, any alignment.
 enum Path : uint32_t { kPlain, kRing, kOverlapped, kStaged, kPaths };
-/// The library's functors: masks alone, or masks and changes of scores.
-enum Scores : uint32_t { kMasks, kScored, kScores };
+/// The library's functors: masks alone, masks and changes of scores, trees of drafted tokens.
+enum Scores : uint32_t { kMasks, kScored, kTree, kScores };
 
 template <uint32_t P, uint32_t D, uint32_t S>
 struct config_at;

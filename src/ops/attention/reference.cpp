@@ -43,14 +43,43 @@ class Sequence {
     return page * cache.step(0) + kv_head * cache.step(1) + position % page_size * cache.step(2);
   }
 
+  /// What the codes of key (or value) `position` are multiplied by; 1 for plain values.
+  double scale(const TensorView& scales, int64_t position, int64_t kv_head) const {
+    if (!scales.defined()) return 1.0;
+    if (scales.rank == 1) return reference::get(scales, scales.dim(0) == 1 ? 0 : kv_head * scales.step(0));
+    const int64_t page = reference::get_index(args_.block_table, index_ * args_.block_table.step(0) + position / scales.dim(2));
+    return reference::get(scales, std::clamp<int64_t>(page, 0, scales.dim(0) - 1) * scales.step(0) + kv_head * scales.step(1) +
+                                      position % scales.dim(2) * scales.step(2));
+  }
+
  private:
   const AttentionArgs& args_;
   int64_t index_, length_ = 0, limit_ = 0, start_ = 0;
   bool paged_, bad_ = false;
 };
 
+/// The drafts of a sequence: key number committed + j is that of draft j. What a draft sees of what was before them is
+/// counted from its position, one behind its parent's.
+bool draft_sees(const AttentionArgs& args, int64_t s, int64_t query, int64_t key, int64_t length) {
+  const int64_t tokens = args.q.dim(0), first = std::clamp<int64_t>(reference::get_index(args.q_start, s), 0, tokens);
+  const int64_t drafts = std::clamp<int64_t>(reference::get_index(args.q_start, s + 1), first, tokens) - first;
+  const int64_t committed = length - drafts, self = query - committed;
+  const auto follows = [&](int64_t ancestor) {
+    if (ancestor == self || ancestor >= 32 * args.tree_mask.dim(1)) return false;
+    const int64_t word =
+        reference::get_index(args.tree_mask, (first + self) * args.tree_mask.step(0) + ancestor / 32);
+    return (static_cast<uint64_t>(word) >> ancestor % 32 & 1) != 0;
+  };
+  if (key >= committed) return key - committed == self || follows(key - committed);
+  if (args.window == 0) return true;
+  int64_t position = committed;
+  for (int64_t j = 0; j < drafts; ++j) position += follows(j) ? 1 : 0;
+  return position - key < args.window;
+}
+
 /// Does the query at `query` see the key at `key`?
 bool sees(const AttentionArgs& args, int64_t s, int64_t query, int64_t key, int64_t length) {
+  if (args.tree_mask.defined()) return draft_sees(args, s, query, key, length);
   const int64_t last = args.causal ? query : length - 1;
   bool seen = key <= last && (args.window == 0 || key > last - args.window);
   if (args.prefix_length.defined() && key < reference::get_index(args.prefix_length, s)) seen = true;
@@ -90,7 +119,7 @@ void attend(const AttentionArgs& args, Sequence& sequence, int64_t s, int64_t to
       score += reference::get(args.q, token * args.q.step(0) + head * args.q.step(1) + i) *
                reference::get(args.key_cache, key + i);
     }
-    score *= scale;
+    score *= scale * sequence.scale(args.key_scale, position, kv_head);
     if (args.softcap > 0.0f)
       score = static_cast<double>(args.softcap) * std::tanh(score / static_cast<double>(args.softcap));
     score += added(args, head, position - query);
@@ -105,9 +134,10 @@ void attend(const AttentionArgs& args, Sequence& sequence, int64_t s, int64_t to
   for (size_t j = 0; j < scores.size() && largest != -kInfinity; ++j) {
     const double weight = std::exp(scores[j] - largest);
     const int64_t value = sequence.offset(args.value_cache, positions[j], kv_head);
+    const double value_scale = sequence.scale(args.value_scale, positions[j], kv_head);
     sum += weight;
     for (size_t i = 0; i < result.size(); ++i)
-      result[i] += weight * reference::get(args.value_cache, value + static_cast<int64_t>(i));
+      result[i] += weight * value_scale * reference::get(args.value_cache, value + static_cast<int64_t>(i));
   }
   for (size_t i = 0; i < result.size(); ++i) {
     const double value = sum == 0.0 ? 0.0 : result[i] / sum;

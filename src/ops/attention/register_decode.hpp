@@ -40,6 +40,26 @@ void register_decode(uint32_t scores) {
     register_decode_kernels<T, prefill::up_to_256, Score>(scores);
   }
 }
+/// Caches of codes, masks alone.
+template <class T, class Code, uint32_t Dims>
+void register_decode_codes_kernel() {
+  if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims)) {
+    using Score = kernels::RangeMask;
+    using K = kernels::AttentionDecodeCodes<decode::config_at<decode::kRing, Dims>, T, Code, Score>;
+    using Params = kernels::CodedDecodeParams<Score>;
+    register_kernel(decode::kCodesKernel, lang::kTarget,
+                    decode::variant(dtype_of<T>, decode::kRing, Dims, prefill::kMasks),
+                    erase<Params>(&lang::launch_chain<K, Params>));
+  }
+}
+template <class T, class Code>
+void register_decode_codes() {
+  if constexpr (lang::kHasChains) {
+    register_decode_codes_kernel<T, Code, prefill::up_to_64>();
+    register_decode_codes_kernel<T, Code, prefill::up_to_128>();
+    register_decode_codes_kernel<T, Code, prefill::up_to_256>();
+  }
+}
 /// Where there is a copy engine.
 template <class T, class Score>
 void register_decode_stream(uint32_t scores) {

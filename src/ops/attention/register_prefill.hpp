@@ -10,11 +10,11 @@ namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 using namespace monotile::ops;  // NOLINT
 
 template <class T, class Score, uint32_t Path, uint32_t Dims>
-void register_prefill_kernel(DType dtype, uint32_t scores) {
+void register_prefill_kernel(DType dtype, uint32_t scores, const char* name) {
   constexpr uint32_t kKind = Score::changes_scores ? prefill::kScored : prefill::kMasks;
   using K = kernels::AttentionPrefill<prefill::config_at<Path, Dims, kKind>, T, Score>;
   using Params = kernels::PrefillParams<Score>;
-  register_kernel("attention.prefill", lang::kTarget, prefill::variant(dtype, Path, Dims, scores),
+  register_kernel(name, lang::kTarget, prefill::variant(dtype, Path, Dims, scores),
                   erase<Params>(&lang::launch_chain<K, Params>));
 }
 /// Kernels that would not fit into the registers of this target: not built, so that the simple kernel serves (ptxas 13.0: 52 bytes of spills on sm_80,
@@ -26,18 +26,18 @@ constexpr bool spills(DType dtype, uint32_t dims) {
 
 /// CPU: one kernel for all types and dimensions, registered by the file of the first. Targets without the words: none.
 template <class T, uint32_t Dims, class Score>
-void register_prefill(uint32_t scores) {
+void register_prefill(uint32_t scores, const char* name = "attention.prefill") {
   if constexpr (!lang::kHasChains) {
   } else if constexpr (!lang::kHasLanes) {
     if constexpr (dtype_of<T> == DType::bf16 && Dims == prefill::up_to_64)
-      register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64>(DType::none, scores);
+      register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64>(DType::none, scores, name);
   } else {
-    if constexpr (lang::kHasMfma) register_prefill_kernel<T, Score, prefill::kStaged, Dims>(dtype_of<T>, scores);
+    if constexpr (lang::kHasMfma) register_prefill_kernel<T, Score, prefill::kStaged, Dims>(dtype_of<T>, scores, name);
     if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims))
-      register_prefill_kernel<T, Score, prefill::kRing, Dims>(dtype_of<T>, scores);
+      register_prefill_kernel<T, Score, prefill::kRing, Dims>(dtype_of<T>, scores, name);
     // Dimensions above 128 would spill 68 bytes there.
     if constexpr (lang::kHasWarpgroups && Dims != prefill::up_to_256)
-      register_prefill_kernel<T, Score, prefill::kOverlapped, Dims>(dtype_of<T>, scores);
+      register_prefill_kernel<T, Score, prefill::kOverlapped, Dims>(dtype_of<T>, scores, name);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "monotile/kernels/attention/params.hpp"
 #include "monotile/kernels/attention/scores.hpp"
+#include "monotile/kernels/attention/tree_mask.hpp"
 #include "ops/attention/fill_params.hpp"
 #include "ops/attention/prefill_configs.hpp"
 #include "ops/row_tiles.hpp"
@@ -14,6 +15,7 @@ namespace monotile::ops::attention_params {
 
 /// A negative scale turns the order of the scores, so that it is applied before the maximum is taken.
 inline prefill::Scores scores_of(const AttentionArgs& a) {
+  if (a.tree_mask.defined()) return prefill::kTree;
   const bool plain = a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
   return plain ? prefill::kMasks : prefill::kScored;
 }
@@ -40,6 +42,10 @@ inline const char* sizes_refused(const AttentionArgs& a) {
 /// The rows of a cache that lie in one piece: a block is copied in boxes of this many.
 inline int64_t cache_box(const AttentionArgs& a, int64_t bn) {
   return a.block_table.defined() ? std::gcd(a.key_cache.dim(2), bn) : bn;
+}
+/// The copy engine wants aligned rows, and boxes of at least eight.
+inline bool suits_copy_engine(const AttentionArgs& a, int64_t bn) {
+  return rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache) && cache_box(a, bn) >= 8;
 }
 
 inline lang::box_view rows_of_heads(const TensorView& t, int64_t heads, int64_t tokens) {
@@ -96,6 +102,18 @@ inline void fill_score(kernels::ScoredMask& score, const AttentionArgs& a) {
     score.bias_radius = static_cast<int>(a.relative_bias.dim(1) / 2);
   }
 }
+inline void fill_score(kernels::TreeMask& score, const AttentionArgs& a) {
+  score.q_start = a.q_start.as<const int32_t>();
+  score.bits = a.tree_mask.as<const uint32_t>();
+  score.bits_stride = a.tree_mask.step(0);
+  score.words = static_cast<int>(a.tree_mask.dim(1));
+  score.tokens = static_cast<int>(a.q.dim(0));
+  score.window = static_cast<int>(std::min<int64_t>(a.window, INT32_MAX / 2));
+  if (a.softcap > 0.0f) {
+    score.softcap = a.softcap;
+    score.softcap_inverse = 1.0f / a.softcap;
+  }
+}
 
 /// All but how many tiles there are, in which order and where partial sums go. A tile takes `heads` neighbouring heads of
 /// `tokens` tokens against blocks of `bn` keys.
@@ -117,7 +135,30 @@ void fill_tiles(kernels::PrefillParams<Score>& p, const AttentionArgs& a, int64_
   p.max_kv_length = static_cast<int32_t>(kv_bound(a));
   p.scale = scale_of(a);
   p.scale_log2 = p.scale * kLog2e;
-  fill_score(p.score, a);
+}
+
+/// Neighbouring heads of one kv head whose queries share the keys of a tile of `bm` rows. Long queries fill tiles by
+/// themselves, and on lanes the keys of neighbouring heads come out of the cache anyway.
+inline int64_t heads_per_tile(const AttentionArgs& a, int64_t bm, bool lanes) {
+  const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
+  return group <= bm && (!lanes || a.max_query <= bm / 2) ? std::max<int64_t>(1, group) : 1;
+}
+
+/// Everything for many queries, but what the functor holds.
+template <class Score>
+kernels::PrefillParams<Score> prefill_params(const AttentionArgs& a, int64_t heads, int64_t tokens, int64_t bn) {
+  kernels::PrefillParams<Score> p{};
+  fill_tiles(p, a, heads, tokens, bn);
+  p.tiles = static_cast<int32_t>(ceil_div(std::min(a.max_query, a.q.dim(0)), tokens));
+  // H200, 2026-11-29: sections whose keys and values take 24 MB of its 50 MB cache; 48 MB cost 3 % (an experiment with
+  // this schedule).
+  constexpr int64_t kSectionBytes = 24 << 20;
+  const int64_t pair =
+      std::max<int64_t>(1, kv_bound(a) * (a.q.dim(2) + a.out.dim(2)) * dtype_info(a.key_cache.dtype).block_bytes);
+  const int64_t units = p.sequences * static_cast<int64_t>(p.q.extent_z);
+  p.section = static_cast<int32_t>(std::clamp<int64_t>(kSectionBytes / pair, 1, units) * p.groups_per_kv_head);
+  p.total = static_cast<int32_t>(p.tiles * units);
+  return p;
 }
 
 }  // namespace monotile::ops::attention_params

@@ -7,9 +7,10 @@
 namespace monotile::ops::attention_kernels {
 
 /// (q and out, caches) as they are stored.
-enum Types : uint32_t { f32_f32, f16_f16, bf16_bf16, f32_f16, f32_bf16, no_types };
+enum Types : uint32_t { f32_f32, f16_f16, bf16_bf16, f32_f16, f32_bf16, f32_codes, f16_codes, bf16_codes, no_types };
 
 constexpr Types types_of(DType q, DType kv) {
+  if (is_code(kv)) return q == DType::f32 ? f32_codes : q == DType::f16 ? f16_codes : q == DType::bf16 ? bf16_codes : no_types;
   if (q == DType::f32) return kv == DType::f32 ? f32_f32 : kv == DType::f16 ? f32_f16 : kv == DType::bf16 ? f32_bf16 : no_types;
   if (q != kv) return no_types;
   return q == DType::f16 ? f16_f16 : q == DType::bf16 ? bf16_bf16 : no_types;

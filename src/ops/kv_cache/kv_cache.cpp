@@ -39,8 +39,11 @@ void check_cache(const char* op, const char* argument, const TensorView& cache, 
   check::no_self_overlap(op, argument, cache);
 }
 
-/// Scales of codes: for all, for each head, or for each head vector.
-void check_scale(const char* op, const char* argument, const TensorView& scale, const TensorView& cache,
+}  // namespace
+
+namespace ops {
+
+void check_cache_scale(const char* op, const char* argument, const TensorView& scale, const TensorView& cache,
                  Device device) {
   if (!is_code(cache.dtype)) {
     if (scale.defined())
@@ -61,10 +64,6 @@ void check_scale(const char* op, const char* argument, const TensorView& scale, 
   check::no_self_overlap(op, argument, scale);
   check::disjoint(op, argument, scale, "cache", cache);
 }
-
-}  // namespace
-
-namespace ops {
 
 void check_kv_append(const char* op, const KvAppendArgs& args, Device device) {
   check_source(op, "k", args.k, device);
@@ -90,8 +89,8 @@ void check_kv_append(const char* op, const KvAppendArgs& args, Device device) {
     check::disjoint(op, name, *cache, "v", args.v);
     check::disjoint(op, name, *cache, "slots", args.slots);
   }
-  check_scale(op, "key_scale", args.key_scale, args.key_cache, device);
-  check_scale(op, "value_scale", args.value_scale, args.value_cache, device);
+  check_cache_scale(op, "key_scale", args.key_scale, args.key_cache, device);
+  check_cache_scale(op, "value_scale", args.value_scale, args.value_cache, device);
   if (args.key_scale.rank == 3 && args.value_scale.rank == 3)
     check::disjoint(op, "key_scale", args.key_scale, "value_scale", args.value_scale);
 }

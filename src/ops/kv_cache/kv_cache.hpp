@@ -15,6 +15,10 @@ void kv_append_reference_run(const KvAppendArgs& args);
 /// What an append writes to, checked: shared with the fused operator of the rope family.
 void check_kv_append(const char* op, const KvAppendArgs& args, Device device);
 
+/// Scales of a cache of codes: for all, for each head, or for each head vector; none for plain values.
+void check_cache_scale(const char* op, const char* argument, const TensorView& scale, const TensorView& cache,
+                       Device device);
+
 extern const OperatorInfo kv_append_operator, copy_blocks_operator, kv_gather_operator;
 
 }  // namespace monotile::ops

@@ -60,6 +60,27 @@ MT_FN int64_t cache_row(const P& p, const AttentionWork& w, int64_t key, int64_t
   return page * p.page_size + key % p.page_size;
 }
 
+/// The rows of a kv head, and those that a place says, as fp32.
+template <class KV>
+MT_FN view<KV> rows_of_head(view<KV> rows, int64_t offset, int64_t /*of scales*/) {
+  rows.data += offset;
+  return rows;
+}
+MT_FN CodeRows rows_of_head(CodeRows rows, int64_t offset, int64_t of_scales) {
+  rows.codes.data = static_cast<unsigned char*>(rows.codes.data) + offset;
+  rows.scales.data += of_scales;
+  return rows;
+}
+template <class Ctx, class KV, class At>
+MT_FN auto load_cache(Ctx& ctx, const view<KV>& rows, const At& at) {
+  return load(ctx, rows, at);
+}
+template <class Ctx, class At>
+MT_FN auto load_cache(Ctx& ctx, const CodeRows& rows, const At& at) {
+  const auto scale = load_row_value(ctx, rows.scales, at);
+  return eval(ctx, at, map([](auto code, auto s) { return code * s; }, load_codes(ctx, rows.codes, at), scale));
+}
+
 /// `Rows` query rows per program share every key and value that is loaded; each lane group walks its own keys with its own running maximum,
 /// and the groups are merged at the end.
 template <class T, class KV, class L, int Rows>
@@ -86,10 +107,8 @@ struct Attention {
     const int64_t first = begin;
     begin -= begin % step;
 
-    auto keys = p.k;
-    auto values = p.v;
-    keys.data += w.kv_head * p.k_head_stride;
-    values.data += w.kv_head * p.v_head_stride;
+    const auto keys = rows_of_head(p.k, w.kv_head * p.k_head_stride, w.kv_head * p.k_scale_head_stride);
+    const auto values = rows_of_head(p.v, w.kv_head * p.v_head_stride, w.kv_head * p.v_scale_head_stride);
 
     const auto row_of_query = [&](int j) {  // rows past the end repeat the last one and are not stored
       return query_row(p, w, w.first_row + j < last_row ? w.first_row + j : last_row - 1);
@@ -105,8 +124,8 @@ struct Attention {
     for (int64_t base = begin; base < end; base += step) {
       const auto key = map([=](auto r) { return r + base; }, row_index(at));
       const auto rows = map([&](auto index) { return cache_row(p, w, index, first, end); }, key);
-      const auto k = load(ctx, keys, at_rows(at, rows));
-      const auto v = load(ctx, values, at_rows(value_at, rows));
+      const auto k = load_cache(ctx, keys, at_rows(at, rows));
+      const auto v = load_cache(ctx, values, at_rows(value_at, rows));
       MT_UNROLL
       for (int j = 0; j < Rows; ++j) {
         const KeyRange range = visible_keys(p, w, w.first_row + j);

@@ -9,11 +9,28 @@ namespace monotile::kernels {
 /// Keys of one split: a constant, so that the order of a row's sums depends on its length alone.
 inline constexpr int64_t kSplitKeys = 512;
 
+/// Stands for the element type of a cache of codes (fp8 or int8, known at run time): value = code * scale of its row.
+struct codes_t {};
+struct CodeRows {
+  lang::any_view codes;
+  lang::view<const float> scales;  ///< rows as those of the codes; strides of 0 where rows share one
+};
+template <class KV>
+struct cache_rows {
+  using type = lang::view<KV>;
+};
+template <>
+struct cache_rows<codes_t> {
+  using type = CodeRows;
+};
+
 template <class T, class KV>
 struct AttentionParams {
+  using cache = KV;
   lang::view<T> q, out;       ///< rows (token, head)
-  lang::view<KV> k, v;        ///< rows (page, offset) of kv head 0, or dense rows
+  typename cache_rows<KV>::type k, v;  ///< rows (page, offset) of kv head 0, or dense rows
   int64_t k_head_stride, v_head_stride;
+  int64_t k_scale_head_stride, v_scale_head_stride;  ///< caches of codes
   const int32_t* block_table;  ///< nullptr: dense
   const int32_t* kv_start;     ///< dense only
   const int32_t* q_start;
@@ -97,6 +114,11 @@ struct DecodeParams : PrefillParams<Score> {
   lang::box_view partial;  ///< fp32 sums, rows (head within its group, token, group) of split 0; splits lie side by side
   float* statistics;       ///< [token][head][split][largest score in base 2, sum of weights]
   int32_t splits;          ///< room per (token, head)
+};
+/// For `AttentionDecodeCodes`.
+template <class Score>
+struct CodedDecodeParams : DecodeParams<Score> {
+  lang::row_scales k_scales, v_scales;
 };
 
 }  // namespace monotile::kernels

@@ -1,8 +1,9 @@
 #pragma once
 // Chained products by waves: each wave has some rows of the tile for itself, from the first product to the last, and
-// all copy. While one block of b is multiplied, its block of c is on its way, and the other way round.
+// all copy. While one block of b is multiplied, its block of c is on its way, and the other way round; blocks of codes,
+// which have room of their own, are one block ahead.
 
-#include "monotile/lang/backend/simt/row_cells.hpp"
+#include "monotile/lang/backend/simt/chain_codes.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -26,11 +27,24 @@ struct chain_context {
   MT_FN int lane(int l) const { return program.thread(l) % kWave + nothing; }
 };
 
-template <class Cfg, class T>
+/// How b and c are stored: `cache_element` of a kernel, or as a is.
+template <class K>
+struct stored_as {
+  using type = typename K::element;
+};
+template <class K>
+  requires requires { typename K::cache_element; }
+struct stored_as<K> {
+  using type = typename K::cache_element;
+};
+
+template <class Cfg, class T, class Stored = T>
 struct alignas(1024) chain_memory {
+  template <int C>
+  using streamed = typename tile_of_codes<T, Stored, Cfg::bn, C>::type;
   smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
-  smem_tile<T, Cfg::bn, Cfg::da, along::n> b;
-  smem_tile<T, Cfg::bn, Cfg::dc, along::n> c;
+  streamed<Cfg::da> b;
+  streamed<Cfg::dc> c;
   int unbounded[2];  ///< set by a wave that finds inf or NaN in c; two, so that one may be reset
 };
 
@@ -128,8 +142,10 @@ MT_FN void ring_chain(Context& ctx, const Body& body) {
   using Traits = chain_traits<Cfg>;
   using Layout = typename Traits::layout;
   constexpr int kRows = Traits::wave_rows;
+  using Memory = chain_memory<Cfg, T, typename stored_as<Body>::type>;
+  constexpr bool kAhead = is_coded<decltype(Memory::b)>;
   auto& memory =
-      *reinterpret_cast<chain_memory<Cfg, T>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
+      *reinterpret_cast<Memory*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
   const auto t = body.tile(ctx.program);
   if (!t.exists) return;
   const int wave = ctx.thread(0) / kWave;
@@ -141,23 +157,41 @@ MT_FN void ring_chain(Context& ctx, const Body& body) {
   for (int l = 0; l < kLanes; ++l) {
     if (ctx.thread(l) < 2) memory.unbounded[ctx.thread(l)] = 0;
   }
+  auto&& coming_b = incoming<Traits::threads>(memory.b);
+  auto&& coming_c = incoming<Traits::threads>(memory.c);
+  const auto load_b = [&](int block) {
+    if (block >= 0) body.load_b(cx, coming_b, t, block);
+    if (kAhead || block >= 0) cx.copies.close_group();
+  };
+  const auto load_c = [&](int block) {
+    if (block >= 0) body.load_c(cx, coming_c, t, block);
+    if (kAhead || block >= 0) cx.copies.close_group();
+  };
   if (j >= 0) {
     body.load_a(cx, memory.a, t);
-    body.load_b(cx, memory.b, t, j);
-    cx.copies.close_group();
+    load_b(j);
+    if constexpr (kAhead) load_c(j);
   }
   while (j >= 0) {
-    cx.copies.template wait<0>();
+    cx.copies.template wait<kAhead ? 1 : 0>();
+    arrive<false>(cx, coming_b);
     ctx.barrier();  // b is there for all waves, and all have left c
-    body.load_c(cx, memory.c, t, j);
-    cx.copies.close_group();
+    int next = -1;
+    if constexpr (kAhead) {
+      next = body.after(t, j);
+      load_b(next);
+    } else {
+      load_c(j);
+    }
     row_acc<Layout, kRows, Cfg::bn> s;
     first_product(cx, s, memory.a, memory.b);
+    scale_columns(cx, s, memory.b);
     const auto rescale = body.weigh(cx, state, s, t, j, body.hides(t, j));
     row_operand<Layout, kRows, Cfg::bn> weights;
     as_operand<T>(weights, s);
     scale_rows(cx, o, rescale, [](float x, float r) { return x * r; });
-    cx.copies.template wait<0>();
+    cx.copies.template wait<kAhead ? 1 : 0>();
+    arrive<true>(cx, coming_c);
     ctx.barrier();  // c is there for all waves, and all have left b
     bool one_by_one = false;
     if (body.partial(t, j)) {
@@ -171,7 +205,11 @@ MT_FN void ring_chain(Context& ctx, const Body& body) {
         if (ctx.thread(l) == 0) memory.unbounded[turn] = 0;  // nobody looks at it before the next barrier
       }
     }
-    const int next = body.after(t, j);
+    if constexpr (kAhead) {
+      load_c(next);
+    } else {
+      next = body.after(t, j);
+    }
     if (one_by_one) {
       constexpr int kCols = 32;  // of the weights at a time: b's memory is free
       static_assert(sizeof memory.b.data >= sizeof(T) * Traits::waves * Layout::rows * kCols);
@@ -179,10 +217,7 @@ MT_FN void ring_chain(Context& ctx, const Body& body) {
                              reinterpret_cast<T*>(memory.b.data) + wave * Layout::rows * kCols);
       ctx.barrier();  // all have left the room
     }
-    if (next >= 0) {
-      body.load_b(cx, memory.b, t, next);
-      cx.copies.close_group();
-    }
+    if constexpr (!kAhead) load_b(next);
     if (!one_by_one) second_product(cx, o, weights, memory.c);
     j = next;
   }
@@ -197,7 +232,7 @@ struct chain_kernel : K {
 template <class K, class Params>
 void launch_ring_chain(Stream& stream, const Params& params) {
   using Cfg = typename K::Config;
-  const Grid grid{params.total, chain_traits<Cfg>::threads, sizeof(chain_memory<Cfg, typename K::element>) + 1024};
+  const Grid grid{params.total, chain_traits<Cfg>::threads, sizeof(chain_memory<Cfg, typename K::element, typename stored_as<K>::type>) + 1024};
   launch<chain_kernel<K>>(stream, grid, params);
 }
 
