@@ -105,6 +105,7 @@ struct Lane {
   std::deque<std::vector<StoreBox>> stores;
   Chunks open_chunks;
   std::deque<std::shared_ptr<Chunks>> chunks;
+  std::vector<uint32_t> unfenced;  // 16 bytes each of shared memory
   int lane() const { return place.thread % 32; }
 };
 
@@ -131,16 +132,17 @@ struct Warpgroup {
   Product& at(uint64_t number) { return products[static_cast<size_t>(number - first)]; }
 };
 
-/// Who wrote 16 bytes last, at which step, and whether the copy engine may not see it yet.
+/// Who wrote 16 bytes last, and at which step.
 struct Shadow {
   int writer = -1;
   uint32_t written = 0;
-  bool unfenced = false;
+  int unfenced = -1;  // thread that wrote it without a fence for the copy engine since
 };
 
 struct Program {
   Machine* machine = nullptr;
   int rank = 0;
+  size_t ended = 0;  // lanes
   std::vector<unsigned char> memory;
   unsigned char* base = nullptr;
   size_t bytes = 0;
@@ -150,8 +152,7 @@ struct Program {
   std::map<uint32_t, MBarrier> barriers;
   NamedBarrier named[16];
   std::vector<Shadow> shadow;
-  std::vector<uint32_t> reads;                  // [chunk][wave of the program]
-  std::vector<std::vector<uint32_t>> unfenced;  // chunks, by the wave that wrote them
+  std::vector<uint32_t> reads;  // [chunk][wave of the program]
 
   unsigned char* at(uint32_t address, size_t size) {
     if (address < kSharedStart || address - kSharedStart + size > bytes)
@@ -233,19 +234,30 @@ void watch_write(Program& p, uint32_t address, int bytes, int agent, const Clock
     s.writer = agent, s.written = known[static_cast<size_t>(agent)];
   }
 }
-/// A read for wave `agent` of p, which knows `known`, at its step `now`.
+/// What the copy engine and the matrix unit touch must have been handed to them where lanes wrote it.
+void watch_fence(const Program& p, uint32_t address, int bytes, const char* who) {
+  if (!p.machine->watched) return;
+  for (size_t c = chunk_of(address); c <= chunk_of(address + static_cast<uint32_t>(bytes) - 1); ++c) {
+    if (p.shadow[c].unfenced >= 0) fail(std::string(who) + " touches what lanes wrote without a fence after it");
+  }
+}
+/// A read for wave `agent` of p, which knows `known`, at its step `now`. What nobody wrote is NaN: kernels multiply rows that do not exist, and use
+/// nothing of the result.
 void watch_read(Program& p, uint32_t address, int bytes, int agent, const Clock& known, uint32_t now, const char* who) {
   if (!p.machine->watched) return;
   const size_t waves = p.waves.size(), w = static_cast<size_t>(agent) - static_cast<size_t>(p.rank) * waves;
   for (size_t c = chunk_of(address); c <= chunk_of(address + static_cast<uint32_t>(bytes) - 1); ++c) {
     Shadow& s = p.shadow[c];
-    const std::string where = name_of(p, kSharedStart + static_cast<uint32_t>(c) * kChunk);
-    if (s.writer < 0) fail(std::string(who) + " reads " + where + ", which nobody wrote");
-    if (s.writer != agent && s.written > known[static_cast<size_t>(s.writer)]) {
-      fail(std::string("race: ") + who + " reads " + where + ", and nothing says that it is written");
+    if (s.writer >= 0 && s.writer != agent && s.written > known[static_cast<size_t>(s.writer)]) {
+      fail(std::string("race: ") + who + " reads " + name_of(p, kSharedStart + static_cast<uint32_t>(c) * kChunk) +
+           ", and nothing says that it is written");
     }
     p.reads[c * waves + w] = std::max(p.reads[c * waves + w], now);
   }
+}
+
+uint32_t address_in(const Program& p, const void* at) {
+  return kSharedStart + static_cast<uint32_t>(static_cast<const unsigned char*>(at) - p.base);
 }
 
 // --- barriers
@@ -262,6 +274,7 @@ void complete_if(MBarrier& b) {
   b.completed = b.arrived;
 }
 void arrive_at(Program& p, uint32_t address, uint32_t arrivals, const Clock& known) {
+  if (p.ended == p.lanes.size()) fail("an arrival in the shared memory of a program that has ended");
   MBarrier& b = barrier_of(p, address);
   if (b.pending < arrivals) fail("more arrivals than expected at the barrier at byte " + std::to_string(address));
   b.pending -= arrivals;
@@ -307,6 +320,7 @@ void land(Copy& c) {
         unsigned char bytes[kChunk] = {};
         if (k.bytes > 0) std::memcpy(bytes, k.from, static_cast<size_t>(k.bytes));
         std::memcpy(k.to, bytes, kChunk);
+        watch_write(p, address_in(p, k.to), kChunk, c.agent, c.known, "a copy");
       }
       group->clear();
     }
@@ -325,6 +339,7 @@ void land(Copy& c) {
       }
     }
   });
+  watch_fence(p, c.to, c.map.box_bytes(), "a copy");
   watch_write(p, c.to, c.map.box_bytes(), c.agent, c.known, "a copy");
   MBarrier& b = barrier_of(p, c.barrier);
   b.bytes -= c.map.box_bytes();
@@ -509,6 +524,7 @@ void run_lane(void* argument) {
     if (!l.machine->failure) l.machine->failure = std::current_exception();
   }
   l.done = true;
+  ++l.program->ended;
   l.stack.leave(true);
 }
 
@@ -618,7 +634,6 @@ void run_cluster(int64_t first, int64_t programs, int cluster, int threads, size
     p.warpgroups.resize(static_cast<size_t>((threads + 127) / 128));
     if (m.watched) {
       p.shadow.resize(p.bytes / kChunk);
-      p.unfenced.resize(static_cast<size_t>(waves));
       p.reads.assign(p.bytes / kChunk * static_cast<size_t>(waves), 0);
     }
     for (int t = 0; t < threads; ++t) {
@@ -737,11 +752,7 @@ void store_box(const void* map, uint32_t from, const int (&at)[4]) {
   StoreBox s{map_of(map), from, {at[0], at[1], at[2], at[3]}};
   if (from % 128 != 0) fail("a box that does not start on 128 bytes of shared memory");
   (void)l.program->at(from, static_cast<size_t>(s.map.box_bytes()));
-  if (l.machine->watched) {
-    for (size_t c = chunk_of(from); c <= chunk_of(from + static_cast<uint32_t>(s.map.box_bytes()) - 1); ++c) {
-      if (l.program->shadow[c].unfenced) fail("the copy engine reads what lanes wrote without a fence after it");
-    }
-  }
+  watch_fence(*l.program, from, s.map.box_bytes(), "a store");
   l.open_stores.push_back(s);
 }
 void close_stores() {
@@ -759,9 +770,11 @@ void wait_stores_read(int open) {
 void fence_for_copies() {
   Lane& l = me();
   if (!l.machine->watched) return;
-  auto& chunks = l.program->unfenced[static_cast<size_t>(l.place.thread / 32)];
-  for (const uint32_t c : chunks) l.program->shadow[c].unfenced = false;
-  chunks.clear();
+  for (const uint32_t c : l.unfenced) {
+    int& writer = l.program->shadow[c].unfenced;
+    if (writer == l.place.thread) writer = -1;
+  }
+  l.unfenced.clear();
 }
 
 void copy_chunk(void* to, const void* from, int bytes) {
@@ -783,6 +796,7 @@ void wait_chunks(int open) {
       unsigned char bytes[kChunk] = {};
       if (k.bytes > 0) std::memcpy(bytes, k.from, static_cast<size_t>(k.bytes));
       std::memcpy(k.to, bytes, kChunk);
+      watch_write(*l.program, address_in(*l.program, k.to), kChunk, l.agent, my_clock(), "a copy");
     }
     l.chunks.pop_front();
   }
@@ -824,6 +838,7 @@ void products_wait(int open) {
       const int wave = l.place.thread % 128 / 32;
       if (l.machine->watched && !std::exchange(p.noted[wave], true)) {  // known when it was issued, read by now
         each_operand_row(p, [&](uint32_t address) {
+          watch_fence(*l.program, address, kChunk, "a product");
           watch_read(*l.program, address, kChunk, l.agent, p.known[wave], my_clock()[static_cast<size_t>(l.agent)],
                      "a product");
         });
@@ -862,8 +877,8 @@ void note_shared_write(uint32_t address, int bytes) {
   if (!l.machine->watched) return;
   watch_write(*l.program, address, bytes, l.agent, my_clock(), "a wave");
   for (size_t c = chunk_of(address); c <= chunk_of(address + static_cast<uint32_t>(bytes) - 1); ++c) {
-    l.program->shadow[c].unfenced = true;
-    l.program->unfenced[static_cast<size_t>(l.place.thread / 32)].push_back(static_cast<uint32_t>(c));
+    l.program->shadow[c].unfenced = l.place.thread;
+    l.unfenced.push_back(static_cast<uint32_t>(c));
   }
 }
 void note_shared_read(uint32_t address, int bytes) {

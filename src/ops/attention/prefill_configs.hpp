@@ -13,8 +13,8 @@ using lang::schedule;
 
 /// Head dimensions (the larger of keys' and values') up to 64, 128, 256: what lies between is filled up with zeros.
 enum Dims : uint32_t { up_to_64, up_to_128, up_to_256, kDims };
-/// plain: CPU, any head dimension. ring: NVIDIA and 32 emulated lanes, any alignment. overlapped: sm_90a, what suits the copy engine. staged: CDNA and 64
-/// emulated lanes, any alignment.
+/// plain: CPU, any head dimension. ring: NVIDIA and 32 emulated lanes, any alignment. overlapped: sm_90a and the emulated one, what suits the copy engine.
+/// staged: CDNA and 64 emulated lanes, any alignment.
 enum Path : uint32_t { kPlain, kRing, kOverlapped, kStaged, kPaths };
 /// The library's functors: masks alone, masks and changes of scores, trees of drafted tokens.
 enum Scores : uint32_t { kMasks, kScored, kTree, kScores };
