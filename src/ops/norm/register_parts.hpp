@@ -18,7 +18,7 @@ void register_norm_layout(const char* name, norm::Types types) {
   constexpr bool kLight = std::is_same_v<Kernel<X, R, L, G>, kernels::LayerNorm<X, R, L, G>> && L::exact &&
                           L::vectors == 2 && std::is_same_v<G, X> && sizeof(R) == 2;
   constexpr int kResident = kLight              ? 1536
-                            : Layout == kBlock2 ? 1024
+                            : Layout == kBlock2 ? (sizeof(R) == 2 ? 1024 : 512)
                             : L::vectors == 4   ? 512
                             : kUsual < 1024     ? kUsual
                                                 : 1024;

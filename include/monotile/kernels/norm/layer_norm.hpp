@@ -29,16 +29,17 @@ struct LayerNorm {
           return recip_sqrt((variance > 0.0f ? variance : variance == variance ? 0.0f : variance) + eps);
         },
         moments, rest);
+    const auto shift = map([](auto r, auto i) { return -r * i; }, rest, inverse);
     settle(ctx, h);
     const float offset = p.gamma_offset;
     each(ctx, h, [&](const auto& at, const auto& t) {
-      store<cache::stream>(ctx, p.y, at, scaling(at, [&](const auto& gamma, const auto& beta) {
-                             return eval(
-                                 ctx, at,
-                                 round_to<X>(map([=](auto v, auto m, auto r, auto i, auto g,
-                                                     auto b) { return fma_of(((v - m) - r) * i, g + offset, b); },
-                                                 t, mean, rest, inverse, gamma, beta)));
-                           }));
+      const auto scaled = [&](const auto& gamma, const auto& beta) {
+        return eval(ctx, at,
+                    round_to<X>(map([=](auto v, auto m, auto i, auto s, auto g,
+                                        auto b) { return fma_of(fma_of(v - m, i, s), g + offset, b); },
+                                    t, mean, inverse, shift, gamma, beta)));
+      };
+      store<cache::stream>(ctx, p.y, at, scaling(at, scaled));
     });
   }
 };

@@ -120,27 +120,19 @@ MT_FN void lowest_lane_of_row(int32_t (&lane)[kLanes], const bool (&has)[kLanes]
 #endif
 }
 
-/// Sorts downwards: Batcher's odd-even merges, all indices known at compile time.
-template <int N>
-MT_FN void sort_down(float (&v)[N]) {
-  static_assert((N & (N - 1)) == 0, "a power of two");
-  MT_UNROLL
-  for (int p = 1; p < N; p *= 2) {
-    MT_UNROLL
-    for (int k = p; k >= 1; k /= 2) {
-      MT_UNROLL
-      for (int j = k % p; j + k < N; j += 2 * k) {
-        MT_UNROLL
-        for (int i = 0; i < k; ++i) {
-          if (i + j + k < N && (i + j) / (p * 2) == (i + j + k) / (p * 2)) {
-            const float a = v[i + j], b = v[i + j + k];
-            v[i + j] = max_of(a, b);
-            v[i + j + k] = min_of(a, b);
-          }
-        }
-      }
-    }
-  }
+/// Sorts eight values downwards: Batcher's odd-even merges, written out, since compilers leave loops of them rolled and then look for registers by number.
+MT_FN void sort_down(float (&v)[8]) {
+  const auto larger_first = [&v](int i, int j) {
+    const float a = v[i], b = v[j];
+    v[i] = max_of(a, b);
+    v[j] = min_of(a, b);
+  };
+  larger_first(0, 1), larger_first(2, 3), larger_first(4, 5), larger_first(6, 7);
+  larger_first(0, 2), larger_first(1, 3), larger_first(4, 6), larger_first(5, 7);
+  larger_first(1, 2), larger_first(5, 6);
+  larger_first(0, 4), larger_first(1, 5), larger_first(2, 6), larger_first(3, 7);
+  larger_first(2, 4), larger_first(3, 5);
+  larger_first(1, 2), larger_first(3, 4), larger_first(5, 6);
 }
 
 /// The k largest elements of each row in order (ties: lower columns first): values and columns, rank j at column j of `ranks` (ranks_beside). Cells
@@ -151,7 +143,7 @@ MT_FN void sort_down(float (&v)[N]) {
 template <class L, class R>
 MT_FN void take_ranks(Context& ctx, const place<L>& at, tile<float, L>& t, const place<R>& ranks, int32_t k, tile<float, R>& values,
                       tile<float, R>& columns) {
-  if constexpr (L::vectors == 1 && L::lanes_per_row != 0 && L::lanes_per_row <= 32) {
+  if constexpr (L::elements == 8 && L::vectors == 1 && L::lanes_per_row != 0 && L::lanes_per_row <= 32) {
     static_assert(R::lanes_per_row == L::lanes_per_row && R::elements == 1);
     constexpr int E = L::elements, W = L::lanes_per_row;
     float sorted[kLanes][E], before[kLanes];
