@@ -12,7 +12,7 @@ set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
 # What differs from emulated32 is the schedule; products are instantiated with small tiles in tests/lang/warpgroups.cpp.
 set(MONOTILE_FILES_emulated_sm90 prefill64_bf16 prefill128_bf16_scored decode_stream_bf16)
 # Files that hold kernels for some targets alone: name -> pattern of these targets. Elsewhere they would be compiled to nothing.
-set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "decode_.*_e4m3" "(cuda_.*|emulated32)" "gemm_(small|large)_tiles_.*" cuda_sm90
+set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "(decode|prefill)_.*_e4m3" "(cuda_.*|emulated32)" "gemm_(small|large)_tiles_.*" cuda_sm90
     "gemm_tiles_(f32|i8)" "cpu_.*")
 set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)

@@ -34,7 +34,8 @@ struct Case {
 /// The tensors of a call. Slots of pages that hold no key stay NaN.
 struct Problem {
   Case c;
-  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks, tree, key_scale, value_scale;
+  TestTensor q, keys, values, table, kv_start, q_start, kv_length, out, lse, prefix, ranges, slopes, bias, sinks, tree,
+      key_scale, value_scale;
 
   explicit Problem(const Case& wanted, uint64_t seed) : c(wanted) {
     if (c.cache == DType::none) c.cache = c.dtype;

@@ -51,7 +51,7 @@ TEST(DecodeSplits, FollowFromTheLengthAlone) {
 TEST_P(Decode, HeadDims) {
   uint64_t seed = 1;
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    for (const int64_t dim : {1, 20, 64, 80, 128, 192, 256}) {
+    for (const int64_t dim : {1, 20, 64, 80, 96, 128, 192, 256}) {
       // Not built there: see register_decode.hpp.
       if (device().kind == DeviceKind::cuda && dtype == DType::f16 && dim > 128) continue;
       check({.dtype = dtype, .heads = 4, .kv_heads = 2, .dim_qk = dim, .dim_v = dim, .lengths = {301}}, seed++);
@@ -113,16 +113,39 @@ TEST_P(Decode, CachesOfCodes) {
     for (const int64_t dim : {20, 64, 80, 128, 192, 256}) {
       // Not built there: see register_decode.hpp.
       if (device().kind == DeviceKind::cuda && dtype == DType::f16 && dim > 128) continue;
-      check({.dtype = dtype, .cache = e4m3, .heads = 4, .kv_heads = 2, .dim_qk = dim, .dim_v = dim, .lengths = {301, 1}, .page_size = 16, .scales = Case::per_vector}, seed++);
+      check({.dtype = dtype,
+             .cache = e4m3,
+             .heads = 4,
+             .kv_heads = 2,
+             .dim_qk = dim,
+             .dim_v = dim,
+             .lengths = {301, 1},
+             .page_size = 16,
+             .scales = Case::per_vector},
+            seed++);
     }
   }
   for (const Case::Scales scales : {Case::one, Case::per_head, Case::per_vector}) {
     for (const int64_t page : {0, 1, 7, 16, 128}) {
       if (page == 0 && scales == Case::per_vector) continue;
-      check({.cache = e4m3, .heads = 6, .kv_heads = 3, .lengths = {0, 63, 64, 65, 530}, .page_size = page, .tokens_first = page % 3 == 1, .scales = scales}, seed++);
+      check({.cache = e4m3,
+             .heads = 6,
+             .kv_heads = 3,
+             .lengths = {0, 63, 64, 65, 530},
+             .page_size = page,
+             .tokens_first = page % 3 == 1,
+             .scales = scales},
+            seed++);
     }
   }
-  check({.cache = e4m3, .dim_qk = 37, .dim_v = 51, .lengths = {290}, .page_size = 16, .placement = {.padding = {0, 0, 5}, .offset = 3}, .scales = Case::per_vector}, seed++);
+  check({.cache = e4m3,
+         .dim_qk = 37,
+         .dim_v = 51,
+         .lengths = {290},
+         .page_size = 16,
+         .placement = {.padding = {0, 0, 5}, .offset = 3},
+         .scales = Case::per_vector},
+        seed++);
   check({.cache = e4m3, .heads = 24, .lengths = {300, 90}, .page_size = 8, .window = 70, .sinks = true}, seed++);
   check({.cache = e4m3, .lengths = {300}, .page_size = 16, .prefix = 9, .document = 200}, seed++);
 }

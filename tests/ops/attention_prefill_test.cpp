@@ -113,6 +113,66 @@ TEST_P(Prefill, ChangesOfScores) {
         seed++);
 }
 
+// Codes become values on their way. Unused slots and their scales are NaN.
+TEST_P(Prefill, CachesOfCodes) {
+  const bool cpu = device().kind == DeviceKind::cpu;
+  if (!cpu && device().kind != DeviceKind::cuda && !(device() == Device{DeviceKind::emulated, 32}))
+    GTEST_SKIP() << "the kernel of rows serves";
+  uint64_t seed = 600;
+  const DType e4m3 = DType::f8_e4m3;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const int64_t dim : {20, 64, 80, 128, 192, 256}) {
+      if (device().kind == DeviceKind::cuda && dtype == DType::f16 && dim > 128) continue;  // not built there
+      check({.dtype = dtype,
+             .cache = e4m3,
+             .dim_qk = dim,
+             .dim_v = dim,
+             .queries = {37},
+             .lengths = {140},
+             .page_size = 16,
+             .scales = Case::per_vector},
+            seed++);
+    }
+  }
+  for (const Case::Scales scales : {Case::one, Case::per_head, Case::per_vector}) {
+    for (const int64_t page : {0, 1, 7, 64}) {
+      if (page == 0 && scales == Case::per_vector) continue;
+      check({.cache = e4m3,
+             .heads = 4,
+             .kv_heads = 2,
+             .queries = {70, 0, 3},
+             .lengths = {150, 3, 40},
+             .page_size = page,
+             .tokens_first = page == 7,
+             .scales = scales},
+            seed++);
+    }
+  }
+  check({.cache = e4m3,
+         .dim_qk = 37,
+         .dim_v = 51,
+         .queries = {40},
+         .lengths = {90},
+         .page_size = 16,
+         .placement = {.padding = {0, 0, 5}, .offset = 3},
+         .scales = Case::per_vector},
+        seed++);
+  check({.cache = e4m3, .heads = 4, .queries = {50}, .lengths = {90}, .window = 40, .prefix = 5, .sinks = true},
+        seed++);
+  if (!cpu) return;
+  for (const DType cache : {DType::f8_e5m2, DType::i8})
+    check({.dtype = DType::f32,
+           .cache = cache,
+           .queries = {40},
+           .lengths = {90},
+           .page_size = 16,
+           .alibi = true,
+           .scales = Case::per_vector},
+          seed++);
+  check({.cache = e4m3, .queries = {20}, .lengths = {90}, .page_size = 16, .tree_words = 1, .scales = Case::per_vector},
+        seed++);
+}
+
 TEST_P(Prefill, StridesAndUnalignedRows) {
   uint64_t seed = 350;
   check({.dtype = DType::f16, .queries = {40}, .lengths = {90}, .placement = {.padding = {24, 8}, .offset = 1}},

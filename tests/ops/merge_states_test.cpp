@@ -24,12 +24,19 @@ TEST_P(MergeStates, DtypesDimsAndStrides) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (const int64_t dim : {1, 37, 64, 128, 200, 256}) {
         const Placement odd{.padding = {7, 3}, .offset = dim % 2};
-        TestTensor a = TestTensor::random(part, {5, 3, dim}, seed++, odd), b = TestTensor::random(part, {5, 3, dim}, seed++);
-        TestTensor lse_a = TestTensor::random(DType::f32, {5, 3}, seed++, {.padding = {2}}, -9, 9), lse_b = TestTensor::random(DType::f32, {5, 3}, seed++, {}, -9, 9);
+        TestTensor a = TestTensor::random(part, {5, 3, dim}, seed++, odd),
+                   b = TestTensor::random(part, {5, 3, dim}, seed++);
+        TestTensor lse_a = TestTensor::random(DType::f32, {5, 3}, seed++, {.padding = {2}}, -9, 9),
+                   lse_b = TestTensor::random(DType::f32, {5, 3}, seed++, {}, -9, 9);
         TestTensor out(dtype, {5, 3, dim}, odd), lse(DType::f32, {5, 3}, {.padding = {1}});
         compare_with_reference<MergeStatesArgs>(
-            device(), ops::merge_states_reference, {&out, &lse}, {.relative = dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 1e-3 : 8e-3, .absolute = 1e-5},
-            [&](const At& at) { return MergeStatesArgs{at(out), at(a), at(b), at(lse_a), at(lse_b), at(lse)}; }, kPortable);
+            device(), ops::merge_states_reference, {&out, &lse},
+            {.relative = dtype == DType::f32   ? 1e-5
+                         : dtype == DType::f16 ? 1e-3
+                                               : 8e-3,
+             .absolute = 1e-5},
+            [&](const At& at) { return MergeStatesArgs{at(out), at(a), at(b), at(lse_a), at(lse_b), at(lse)}; },
+            kPortable);
       }
     }
   }
@@ -37,10 +44,14 @@ TEST_P(MergeStates, DtypesDimsAndStrides) {
 
 // A part without keys counts for nothing, NaN in its row included; two of them give zeros.
 TEST_P(MergeStates, PartsWithoutKeys) {
-  TestTensor a = TestTensor::random(DType::f32, {5, 1, 64}, 1), b = TestTensor::random(DType::f32, {5, 1, 64}, 2), out(DType::f32, {5, 1, 64}), lse(DType::f32, {5, 1});
-  TestTensor lse_a = TestTensor::of(DType::f32, {5, 1}, {-kInf, 1, -kInf, NAN, 1e4}), lse_b = TestTensor::of(DType::f32, {5, 1}, {2, -kInf, -kInf, 1, -1e4});
+  TestTensor a = TestTensor::random(DType::f32, {5, 1, 64}, 1), b = TestTensor::random(DType::f32, {5, 1, 64}, 2),
+             out(DType::f32, {5, 1, 64}), lse(DType::f32, {5, 1});
+  TestTensor lse_a = TestTensor::of(DType::f32, {5, 1}, {-kInf, 1, -kInf, NAN, 1e4}),
+             lse_b = TestTensor::of(DType::f32, {5, 1}, {2, -kInf, -kInf, 1, -1e4});
   for (int64_t i = 0; i < 64; ++i) a.set(i, NAN), b.set(64 + i, NAN);
-  run_on<MergeStatesArgs>(device(), {&out, &lse}, [&](const At& at) { return MergeStatesArgs{at(out), at(a), at(b), at(lse_a), at(lse_b), at(lse)}; }, kPortable);
+  run_on<MergeStatesArgs>(
+      device(), {&out, &lse},
+      [&](const At& at) { return MergeStatesArgs{at(out), at(a), at(b), at(lse_a), at(lse_b), at(lse)}; }, kPortable);
   for (int64_t i = 0; i < 64; ++i) {
     EXPECT_EQ(out.get(i), b.get(i));
     EXPECT_EQ(out.get(64 + i), a.get(64 + i));
@@ -56,13 +67,18 @@ TEST_P(MergeStates, PartsWithoutKeys) {
 }
 
 TEST_P(MergeStates, InPlace) {
-  TestTensor a = TestTensor::random(DType::bf16, {9, 4, 96}, 1), b = TestTensor::random(DType::bf16, {9, 4, 96}, 2), out(DType::bf16, {9, 4, 96});
-  TestTensor lse_a = TestTensor::random(DType::f32, {9, 4}, 3), lse_b = TestTensor::random(DType::f32, {9, 4}, 4), lse(DType::f32, {9, 4});
-  run_on<MergeStatesArgs>(device(), {&out, &lse}, [&](const At& at) { return MergeStatesArgs{at(out), at(a), at(b), at(lse_a), at(lse_b), at(lse)}; }, kPortable);
+  TestTensor a = TestTensor::random(DType::bf16, {9, 4, 96}, 1), b = TestTensor::random(DType::bf16, {9, 4, 96}, 2),
+             out(DType::bf16, {9, 4, 96});
+  TestTensor lse_a = TestTensor::random(DType::f32, {9, 4}, 3), lse_b = TestTensor::random(DType::f32, {9, 4}, 4),
+             lse(DType::f32, {9, 4});
+  run_on<MergeStatesArgs>(
+      device(), {&out, &lse},
+      [&](const At& at) { return MergeStatesArgs{at(out), at(a), at(b), at(lse_a), at(lse_b), at(lse)}; }, kPortable);
   Context context(device());
   context.tier = kPortable;
   const TensorView in_place = a.on(context.stream()), logarithms = lse_b.on(context.stream());
-  ops::merge_states(context, {in_place, in_place, b.on(context.stream()), lse_a.on(context.stream()), logarithms, logarithms});
+  ops::merge_states(context,
+                    {in_place, in_place, b.on(context.stream()), lse_a.on(context.stream()), logarithms, logarithms});
   a.fetch(context.stream());
   lse_b.fetch(context.stream());
   EXPECT_TRUE(is_identical(a, out));
@@ -71,7 +87,9 @@ TEST_P(MergeStates, InPlace) {
 
 TEST_P(MergeStates, NothingToDo) {
   TestTensor a(DType::f32, {0, 4, 64}), lse(DType::f32, {0, 4});
-  run_on<MergeStatesArgs>(device(), {&a}, [&](const At& at) { return MergeStatesArgs{at(a), at(a), at(a), at(lse), at(lse), {}}; }, kPortable);
+  run_on<MergeStatesArgs>(
+      device(), {&a}, [&](const At& at) { return MergeStatesArgs{at(a), at(a), at(a), at(lse), at(lse), {}}; },
+      kPortable);
 }
 
 // Attention over the first keys and over the others, joined, is attention over all.
@@ -84,22 +102,29 @@ TEST_P(MergeStates, HalvesOfTheKeys) {
     for (int i = 0; i < 3; ++i) {
       p.kv_start.set_integer(0, starts[i]);
       p.kv_length.set_integer(0, lengths[i]);
-      run_on<AttentionArgs>(device(), {&parts[i], &logarithms[i]}, [&](const At& at) {
-        AttentionArgs a = p.args(at);
-        a.out = at(parts[i]), a.log_sum_exp = at(logarithms[i]);
-        return a;
-      }, kPortable);
+      run_on<AttentionArgs>(
+          device(), {&parts[i], &logarithms[i]},
+          [&](const At& at) {
+            AttentionArgs a = p.args(at);
+            a.out = at(parts[i]), a.log_sum_exp = at(logarithms[i]);
+            return a;
+          },
+          kPortable);
     }
-    run_on<MergeStatesArgs>(device(), {&merged, &lse}, [&](const At& at) {
-      return MergeStatesArgs{at(merged), at(parts[1]), at(parts[2]), at(logarithms[1]), at(logarithms[2]), at(lse)};
-    }, kPortable);
+    run_on<MergeStatesArgs>(
+        device(), {&merged, &lse},
+        [&](const At& at) {
+          return MergeStatesArgs{at(merged), at(parts[1]), at(parts[2]), at(logarithms[1]), at(logarithms[2]), at(lse)};
+        },
+        kPortable);
     for (int64_t i = 0; i < 3 * 2 * dim; ++i) ASSERT_NEAR(merged.get(i), parts[0].get(i), 1e-5) << first << ", " << i;
     for (int64_t i = 0; i < 3 * 2; ++i) ASSERT_NEAR(lse.get(i), logarithms[0].get(i), 1e-4) << first << ", " << i;
   }
 }
 
 TEST(MergeStatesErrors, SayWhatIsAllowed) {
-  TestTensor a(DType::f16, {2, 3, 8}), b(DType::f16, {2, 3, 8}), out(DType::f16, {2, 3, 8}), lse(DType::f32, {2, 3}), other(DType::f32, {2, 3});
+  TestTensor a(DType::f16, {2, 3, 8}), b(DType::f16, {2, 3, 8}), out(DType::f16, {2, 3, 8}), lse(DType::f32, {2, 3}),
+      other(DType::f32, {2, 3});
   const MergeStatesArgs good{out.host(), a.host(), b.host(), lse.host(), other.host(), {}};
   EXPECT_NO_THROW(plan<MergeStatesArgs>(Device{}, good));
   const auto refused = [&](const auto& change, const std::vector<std::string>& words) {

@@ -36,6 +36,16 @@ struct coded_view {
   const row_scales& scales;
 };
 
+/// Rows that are given as T: with their scales where they are stored otherwise.
+template <class T, class Stored>
+MT_FN decltype(auto) stored_rows(const box_view& rows, const row_scales& scales) {
+  if constexpr (__is_same(Stored, T)) {
+    return (rows);
+  } else {
+    return coded_view{rows, scales};
+  }
+}
+
 /// Where a box starts, and how many of its rows exist: the others are zeros in a tile, and are not written.
 struct box_at {
   int x, y, z, rows;

@@ -13,8 +13,8 @@ namespace monotile::ops {
 /// Dense: block_table undefined; caches are [kv_tokens, kv_heads, dim] and kv_start [sequences] i32 gives each sequence's first key row.
 /// Caches of the dtype of q, of f16 or bf16 under f32, or of codes (f8_e4m3, f8_e5m2, i8) as kv_append writes them: value = code * scale, with
 /// key_scale and value_scale f32: [1] or [kv_heads] for all tokens, or, paged, [pages, kv_heads, page_size] (any strides).
-/// Scales of slots that hold no key are never read. With codes: causal and window masks, soft-cap; sinks, prefix_length and key_ranges with one query of
-/// 16 bits per sequence and e4m3 on NVIDIA; nothing of tree_mask, alibi_slopes and relative_bias.
+/// Scales of slots that hold no key are never read. On GPUs codes allow causal and window masks and the soft-cap, and e4m3 under 16-bit queries on NVIDIA all
+/// masks but trees, and sinks; nothing else.
 /// heads is a multiple of kv_heads (GQA); dims from 1 to 256. q_start [sequences + 1], kv_length [sequences] i32.
 /// `causal` aligns bottom-right: query i of n sees keys 0 .. i + (kv_length - n). `window` > 0 keeps the last `window` of those.
 /// softcap > 0: s <- softcap * tanh(s / softcap). A row without keys gives 0 and log_sum_exp -inf.

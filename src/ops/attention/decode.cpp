@@ -43,10 +43,7 @@ int64_t splits_of(const AttentionArgs& a) { return kernels::most_splits(static_c
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (a.max_query > 1) return "one query per sequence only";
   if (a.tree_mask.defined()) return "no trees of drafted tokens";
-  const bool codes = is_code(a.key_cache.dtype);
-  if (codes && (a.q.dtype == DType::f32 || a.key_cache.dtype != DType::f8_e4m3 || scores_of(a) != prefill::kMasks))
-    return "of codes e4m3 only, with queries of 16 bits and masks alone";
-  if (const char* why = codes ? nullptr : operands_refused(a)) return why;
+  if (const char* why = operands_refused(a)) return why;
   if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);
   if (p.kernel == nullptr) return "not built for this target";
@@ -70,19 +67,9 @@ void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionA
   plan.workspace_bytes = static_cast<size_t>(sums_of(a) + 2 * a.q.dim(0) * a.q.dim(1) * splits_of(a)) * sizeof(float);
 }
 
-lang::row_scales scales_of(const TensorView& t) {
-  lang::row_scales s{t.as<const float>()};
-  if (t.rank == 3) {
-    s.stride_x = t.step(2), s.stride_y = t.step(1), s.stride_z = t.step(0);
-  } else if (t.dim(0) > 1) {
-    s.stride_y = t.step(0);
-  }
-  return s;
-}
-
-template <class Params, class Score>
+template <class Score>
 void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
-  using Joined = kernels::DecodeParams<Score>;
+  using Params = kernels::DecodeParams<Score>;
   const int64_t heads = plan.config[1], splits = splits_of(a);
   Params p{};
   fill_tiles(p, a, heads, 1, plan.config[2]);
@@ -100,24 +87,16 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.partial.stride_x = splits * p.partial.cols;
   p.partial.stride_y = a.q.dim(1) * p.partial.stride_x;
   p.partial.stride_z = heads * p.partial.stride_x;
-  if constexpr (!std::is_same_v<Params, Joined>) {
-    p.k_scales = scales_of(a.key_scale);
-    p.v_scales = scales_of(a.value_scale);
-  }
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{plan.device->units, 0}, p);
   constexpr int kThreads = 128;
-  reinterpret_cast<KernelFn<Joined>>(plan.config[0])(
+  reinterpret_cast<KernelFn<Params>>(plan.config[0])(
       stream, Grid{units * heads, kThreads, static_cast<size_t>(kThreads) * 8 * sizeof(float)}, p);
 }
 
 void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
-  using kernels::RangeMask, kernels::ScoredMask, kernels::DecodeParams;
-  if (is_code(a.key_cache.dtype))
-    return launch<kernels::CodedDecodeParams<RangeMask>, RangeMask>(plan, stream, a, workspace);
-  if (scores_of(a) == prefill::kMasks)
-    return launch<DecodeParams<RangeMask>, RangeMask>(plan, stream, a, workspace);
-  launch<DecodeParams<ScoredMask>, ScoredMask>(plan, stream, a, workspace);
+  if (scores_of(a) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a, workspace);
+  launch<kernels::ScoredMask>(plan, stream, a, workspace);
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ void merge_states_reference_run(const MergeStatesArgs& args) {
       const auto value = [&](const TensorView& t, int64_t i) {
         return reference::get(t, token * t.step(0) + head * t.step(1) + i);
       };
-      const auto logarithm = [&](const TensorView& t) { return reference::get(t, token * t.step(0) + head * t.step(1)); };
+      const auto logarithm = [&](const TensorView& t) {
+        return reference::get(t, token * t.step(0) + head * t.step(1));
+      };
       const double a = logarithm(args.log_sum_exp_a), b = logarithm(args.log_sum_exp_b);
       const bool has_a = a != -kInfinity, has_b = b != -kInfinity;
       // sum = e^a + e^b, as e^a (1 + e^(b - a)) or the other way round.

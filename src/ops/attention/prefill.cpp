@@ -21,6 +21,9 @@ struct Policy {
 Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const bool lanes = device.device.kind != DeviceKind::cpu;
   const Target target = target_of(device);
+  const char* const name = scores_of(a) == prefill::kTree        ? "attention.verify"
+                           : lanes && is_code(a.key_cache.dtype) ? prefill::kCodesKernel
+                                                                 : "attention.prefill";
   Policy p{};
   p.dims = lanes ? prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))) : prefill::up_to_64;
   for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing, prefill::kStaged}) {
@@ -28,8 +31,7 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
       continue;
     p.path = path;
     p.variant = prefill::variant(lanes ? a.q.dtype : DType::none, path, p.dims, scores_of(a));
-    p.kernel = reinterpret_cast<const void*>(
-        find_kernel(scores_of(a) == prefill::kTree ? "attention.verify" : "attention.prefill", target, p.variant));
+    p.kernel = reinterpret_cast<const void*>(find_kernel(name, target, p.variant));
     if (p.kernel != nullptr) break;
   }
   const int64_t bm = prefill::shape_of(p.path, p.dims, scores_of(a)).bm;
@@ -39,7 +41,6 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
 }
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
-  if (is_code(a.key_cache.dtype)) return "no caches of codes";
   if (const char* why = device.device.kind == DeviceKind::cpu ? nullptr : operands_refused(a)) return why;
   if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);

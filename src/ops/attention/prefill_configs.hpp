@@ -45,6 +45,8 @@ struct config_at<kStaged, up_to_128, S> : chain_config<schedule::staged, 128, 64
 template <uint32_t S>
 struct config_at<kStaged, up_to_256, S> : chain_config<schedule::staged, 128, 64, 256, 256, 1, 32, 1, 1> {};
 
+inline constexpr const char* kCodesKernel = "attention.prefill_e4m3";
+
 struct TileShape {
   int bm, bn;
 };

@@ -45,8 +45,8 @@ template <class T, class Code, uint32_t Dims>
 void register_decode_codes_kernel() {
   if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims)) {
     using Score = kernels::RangeMask;
-    using K = kernels::AttentionDecodeCodes<decode::config_at<decode::kRing, Dims>, T, Code, Score>;
-    using Params = kernels::CodedDecodeParams<Score>;
+    using K = kernels::AttentionDecode<decode::config_at<decode::kRing, Dims>, T, Score, Code>;
+    using Params = kernels::DecodeParams<Score>;
     register_kernel(decode::kCodesKernel, lang::kTarget,
                     decode::variant(dtype_of<T>, decode::kRing, Dims, prefill::kMasks),
                     erase<Params>(&lang::launch_chain<K, Params>));

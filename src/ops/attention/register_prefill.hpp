@@ -9,10 +9,10 @@ namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 using namespace monotile::ops;  // NOLINT
 
-template <class T, class Score, uint32_t Path, uint32_t Dims>
+template <class T, class Score, uint32_t Path, uint32_t Dims, class Stored = T>
 void register_prefill_kernel(DType dtype, uint32_t scores, const char* name) {
   constexpr uint32_t kKind = Score::changes_scores ? prefill::kScored : prefill::kMasks;
-  using K = kernels::AttentionPrefill<prefill::config_at<Path, Dims, kKind>, T, Score>;
+  using K = kernels::AttentionPrefill<prefill::config_at<Path, Dims, kKind>, T, Score, Stored>;
   using Params = kernels::PrefillParams<Score>;
   register_kernel(name, lang::kTarget, prefill::variant(dtype, Path, Dims, scores),
                   erase<Params>(&lang::launch_chain<K, Params>));
@@ -30,7 +30,8 @@ void register_prefill(uint32_t scores, const char* name = "attention.prefill") {
   if constexpr (!lang::kHasChains) {
   } else if constexpr (!lang::kHasLanes) {
     if constexpr (dtype_of<T> == DType::bf16 && Dims == prefill::up_to_64)
-      register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64>(DType::none, scores, name);
+      register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64, kernels::codes_t>(DType::none, scores,
+                                                                                                  name);
   } else {
     if constexpr (lang::kHasMfma) register_prefill_kernel<T, Score, prefill::kStaged, Dims>(dtype_of<T>, scores, name);
     if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims))
@@ -39,6 +40,14 @@ void register_prefill(uint32_t scores, const char* name = "attention.prefill") {
     if constexpr (lang::kHasWarpgroups && Dims != prefill::up_to_256)
       register_prefill_kernel<T, Score, prefill::kOverlapped, Dims>(dtype_of<T>, scores, name);
   }
+}
+
+/// Caches of codes, masks alone. On CPU the kernel of all types takes them.
+template <class T, class Code, uint32_t Dims>
+void register_prefill_codes() {
+  if constexpr (lang::kHasChains && lang::kHasRing && !spills(dtype_of<T>, Dims))
+    register_prefill_kernel<T, kernels::RangeMask, prefill::kRing, Dims, Code>(dtype_of<T>, prefill::kMasks,
+                                                                               prefill::kCodesKernel);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

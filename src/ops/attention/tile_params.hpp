@@ -30,7 +30,9 @@ inline bool rows_aligned(const TensorView& t) {
 /// Why operands or sizes do not suit tiles; null if they do.
 inline const char* operands_refused(const AttentionArgs& a) {
   if (a.q.dtype != DType::bf16 && a.q.dtype != DType::f16) return "queries of 16 bits only";
-  if (a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries only";
+  if (a.key_cache.dtype == DType::f8_e4m3)
+    return scores_of(a) == prefill::kMasks ? nullptr : "caches of e4m3 with masks alone";
+  if (a.key_cache.dtype != a.q.dtype) return "caches of the dtype of the queries, or e4m3";
   return nullptr;
 }
 inline const char* sizes_refused(const AttentionArgs& a) {
@@ -80,6 +82,16 @@ inline lang::box_view rows_of_cache(const TensorView& t, bool paged, int64_t box
   return v;
 }
 
+inline lang::row_scales scales_of(const TensorView& t) {
+  lang::row_scales s{t.as<const float>()};
+  if (t.rank == 3) {
+    s.stride_x = t.step(2), s.stride_y = t.step(1), s.stride_z = t.step(0);
+  } else if (t.dim(0) > 1) {
+    s.stride_y = t.step(0);
+  }
+  return s;
+}
+
 inline void fill_score(kernels::RangeMask& score, const AttentionArgs& a) {
   score.causal = a.causal;
   score.window = static_cast<int>(std::min<int64_t>(a.window, INT32_MAX));
@@ -125,6 +137,10 @@ void fill_tiles(kernels::PrefillParams<Score>& p, const AttentionArgs& a, int64_
   p.out = rows_of_heads(a.out, heads, tokens);
   p.k = rows_of_cache(a.key_cache, paged, cache_box(a, bn));
   p.v = rows_of_cache(a.value_cache, paged, p.k.box_x);
+  if (is_code(a.key_cache.dtype)) {
+    p.k_scales = scales_of(a.key_scale);
+    p.v_scales = scales_of(a.value_scale);
+  }
   fill_sequences(p, a);
   p.page_shift = std::has_single_bit(static_cast<uint32_t>(p.page_size))
                      ? std::countr_zero(static_cast<uint32_t>(p.page_size))

@@ -13,9 +13,9 @@ struct DecodeTile : PrefillTile {
   int split;
 };
 
-template <class Cfg, class T, class Score>
-struct AttentionDecode : AttentionPrefill<Cfg, T, Score> {
-  using Base = AttentionPrefill<Cfg, T, Score>;
+template <class Cfg, class T, class Score, class Stored = T>
+struct AttentionDecode : AttentionPrefill<Cfg, T, Score, Stored> {
+  using Base = AttentionPrefill<Cfg, T, Score, Stored>;
   using Params = DecodeParams<Score>;
   static_assert(kLeastSplitKeys % Cfg::bn == 0, "splits are whole blocks");
 
@@ -97,35 +97,6 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score> {
     each_row(cx, total, [&](int row, float sum) {
       if (row < this->rows(t)) place(row)[1] = sum;
     });
-  }
-};
-
-/// The same on a cache of codes: they become T, times the scale of their row, on their way to the products.
-template <class Cfg, class T, class Code, class Score>
-struct AttentionDecodeCodes : AttentionDecode<Cfg, T, Score> {
-  using Params = CodedDecodeParams<Score>;
-  using cache_element = Code;
-
-  const Params& coded_params;
-  MT_FN explicit AttentionDecodeCodes(const Params& params)
-      : AttentionDecode<Cfg, T, Score>(params), coded_params(params) {}
-
-  template <class Ctx>
-  static MT_FN void run(Ctx& ctx, const Params& params) {
-    chain_loop<Cfg>(ctx, AttentionDecodeCodes(params));
-  }
-  template <class Ctx, class Tile>
-  MT_FN void load_b(Ctx& cx, Tile& k, const DecodeTile& t, int block) const {
-    copy(cx, k, coded_params.k, coded_params.k_scales, t, block);
-  }
-  template <class Ctx, class Tile>
-  MT_FN void load_c(Ctx& cx, Tile& v, const DecodeTile& t, int block) const {
-    copy(cx, v, coded_params.v, coded_params.v_scales, t, block);
-  }
-  template <class Ctx, class Tile>
-  MT_FN void copy(Ctx& cx, Tile& to, const box_view& rows, const row_scales& scales, const DecodeTile& t, int block) const {
-    copy_boxes(cx, to, coded_view{rows, scales},
-               [&](int box) { return this->cache_box(t, rows, block * Cfg::bn + box * rows.box_x); });
   }
 };
 

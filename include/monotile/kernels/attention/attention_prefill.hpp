@@ -27,10 +27,12 @@ struct PrefillState {
   Rows highest, total;
 };
 
-template <class Cfg, class T, class Score>
+/// Stored: the element type of the caches, which become T on their way. codes_t where types are known at run time.
+template <class Cfg, class T, class Score, class Stored = T>
 struct AttentionPrefill {
   using Config = Cfg;
   using element = T;
+  using cache_element = Stored;
   using Params = PrefillParams<Score>;
   static constexpr bool wants_registers = Score::changes_scores;  ///< between the products
   static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
@@ -119,11 +121,11 @@ struct AttentionPrefill {
   }
   template <class Ctx, class Tile>
   MT_FN void load_b(Ctx& cx, Tile& k, const PrefillTile& t, int block) const {
-    copy_boxes(cx, k, p.k, [&](int box) { return cache_box(t, p.k, block * Cfg::bn + box * p.k.box_x); });
+    copy_boxes(cx, k, stored_rows<T, Stored>(p.k, p.k_scales), [&](int box) { return cache_box(t, p.k, block * Cfg::bn + box * p.k.box_x); });
   }
   template <class Ctx, class Tile>
   MT_FN void load_c(Ctx& cx, Tile& v, const PrefillTile& t, int block) const {
-    copy_boxes(cx, v, p.v, [&](int box) { return cache_box(t, p.v, block * Cfg::bn + box * p.v.box_x); });
+    copy_boxes(cx, v, stored_rows<T, Stored>(p.v, p.v_scales), [&](int box) { return cache_box(t, p.v, block * Cfg::bn + box * p.v.box_x); });
   }
   /// Pages without a key that someone may see are not looked up: their entries may be stale.
   MT_FN box_at cache_box(const PrefillTile& t, const box_view& cache, int key) const {

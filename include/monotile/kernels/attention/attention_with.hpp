@@ -2,6 +2,8 @@
 // Attention with a mask or a change of scores of your own: a struct that derives from EveryKey (scores.hpp), compiled in
 // your own file, for the target that the file is compiled for. examples/dilated_attention.cpp shows one.
 
+#include <type_traits>
+
 #include "monotile/kernels/attention/attention_prefill.hpp"
 #include "ops/attention/tile_params.hpp"
 #include "ops/check.hpp"
@@ -61,7 +63,8 @@ void attention_with(monotile::Context& context, const ops::AttentionArgs& args, 
     const int64_t heads = fill::heads_per_tile(args, Cfg::bm, kHasLanes), tokens = Cfg::bm / heads;
     auto p = fill::prefill_params<Score>(args, heads, tokens, Cfg::bn);
     p.score = score;
-    launch_chain<AttentionPrefill<Cfg, T, Score>>(context.stream(), Grid{device.units, 0}, p);
+    using Stored = std::conditional_t<kHasLanes, T, codes_t>;
+    launch_chain<AttentionPrefill<Cfg, T, Score, Stored>>(context.stream(), Grid{device.units, 0}, p);
   };
   if constexpr (kHasWarpgroups && Dim <= 128) {  // what suits the copy engine
     using Cfg = prefill::config_at<prefill::kOverlapped, kDims, kScores>;

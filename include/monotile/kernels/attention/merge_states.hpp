@@ -23,10 +23,8 @@ struct MergeStates {
     const auto total = map([](auto x, auto y) { return x + y; }, of_a, of_b);
     const auto inverse = map([](auto t) { return t == 0.0f ? 0.0f : 1.0f / t; }, total);
     store_any(ctx, p.merged.out, row,
-              map(
-                  [](auto x, auto y, auto u, auto v, auto i) {
-                    return (select(u == 0.0f, u, x * u) + select(v == 0.0f, v, y * v)) * i;
-                  },
+              map([](auto x, auto y, auto u, auto v,
+                     auto i) { return (select(u == 0.0f, u, x * u) + select(v == 0.0f, v, y * v)) * i; },
                   load_any(ctx, p.a.out, row), load_any(ctx, p.b.out, row), of_a, of_b, inverse));
     if (p.merged.log_sum_exp.data == nullptr) return;
     store_row_value(ctx, p.merged.log_sum_exp, row,

@@ -74,6 +74,7 @@ template <class Score>
 struct PrefillParams {
   lang::box_view q, out;       ///< (head within its group, token, group of heads)
   lang::box_view k, v;         ///< (row of its page, kv head, page); dense: one page
+  lang::row_scales k_scales, v_scales;  ///< caches of codes
   const int32_t* block_table;  ///< nullptr: dense
   const int32_t* kv_start;     ///< dense only
   const int32_t* q_start;
@@ -114,11 +115,6 @@ struct DecodeParams : PrefillParams<Score> {
   lang::box_view partial;  ///< fp32 sums, rows (head within its group, token, group) of split 0; splits lie side by side
   float* statistics;       ///< [token][head][split][largest score in base 2, sum of weights]
   int32_t splits;          ///< room per (token, head)
-};
-/// For `AttentionDecodeCodes`.
-template <class Score>
-struct CodedDecodeParams : DecodeParams<Score> {
-  lang::row_scales k_scales, v_scales;
 };
 
 }  // namespace monotile::kernels

@@ -160,11 +160,24 @@ MT_FN void turn_8x8(float* to, ptrdiff_t to_stride, const float* from, ptrdiff_t
     store8(to + (j + 4) * to_stride, __builtin_shufflevector(a[j], a[j + 4], 4, 5, 6, 7, 12, 13, 14, 15));
   }
 }
+/// Plain values, or codes.
+template <class F>
+MT_FN void with_stored_rows(const box_view& v, F f) {
+  if (v.dtype == DType::f8_e4m3) return f(static_cast<e4m3_t*>(v.data));
+  if (v.dtype == DType::f8_e5m2) return f(static_cast<e5m2_t*>(v.data));
+  if (v.dtype == DType::i8) return f(static_cast<int8_t*>(v.data));
+  with_rows_of(v, f);
+}
+template <class Cx, bool Across, class Place>
+MT_FN void copy_boxes(Cx& cx, chain_tile<Across>& to, const box_view& from, Place place) {
+  copy_boxes(cx, to, coded_view{from, {}}, place);
+}
 /// The rows of a tile, box by box: place(number of the box) says where it is. What does not exist becomes 0.
 template <class Cx, bool Across, class Place>
-MT_FN void copy_boxes(Cx&, chain_tile<Across>& to, const box_view& from, Place place) {
+MT_FN void copy_boxes(Cx&, chain_tile<Across>& to, const coded_view& view, Place place) {
+  const box_view& from = view.rows;
   const int box = from.box_x * from.box_y, padded = (from.cols + 7) / 8 * 8;
-  with_rows_of(from, [&](const auto* data) {
+  with_stored_rows(from, [&](const auto* data) {
     alignas(64) float turned[8][512];
     box_at at{};
     for (int r = 0; r < to.count; ++r) {
@@ -174,6 +187,10 @@ MT_FN void copy_boxes(Cx&, chain_tile<Across>& to, const box_view& from, Place p
       const auto* const row = exists ? data + from.offset(at.x + within - y * from.box_x, at.y + y, at.z) : data;
       float* const wide = Across ? turned[r % 8] : to.data + static_cast<ptrdiff_t>(r) * to.stride;
       widen_row(wide, row, exists ? from.cols : 0, padded);
+      if (view.scales.data != nullptr && exists) {
+        const float scale = *view.scales.at(at.x + within - y * from.box_x, at.y + y, at.z);
+        for (int c = 0; c < from.cols; ++c) wide[c] *= scale;
+      }
       if constexpr (Across) {
         if (r % 8 != 7) continue;
         for (int c = 0; c < padded; c += 8)

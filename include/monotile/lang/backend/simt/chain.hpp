@@ -27,18 +27,8 @@ struct chain_context {
   MT_FN int lane(int l) const { return program.thread(l) % kWave + nothing; }
 };
 
-/// How b and c are stored: `cache_element` of a kernel, or as a is.
-template <class K>
-struct stored_as {
-  using type = typename K::element;
-};
-template <class K>
-  requires requires { typename K::cache_element; }
-struct stored_as<K> {
-  using type = typename K::cache_element;
-};
-
-template <class Cfg, class T, class Stored = T>
+/// Stored: elements of b and c, which become T on their way.
+template <class Cfg, class T, class Stored>
 struct alignas(1024) chain_memory {
   template <int C>
   using streamed = typename tile_of_codes<T, Stored, Cfg::bn, C>::type;
@@ -142,7 +132,7 @@ MT_FN void ring_chain(Context& ctx, const Body& body) {
   using Traits = chain_traits<Cfg>;
   using Layout = typename Traits::layout;
   constexpr int kRows = Traits::wave_rows;
-  using Memory = chain_memory<Cfg, T, typename stored_as<Body>::type>;
+  using Memory = chain_memory<Cfg, T, typename Body::cache_element>;
   constexpr bool kAhead = is_coded<decltype(Memory::b)>;
   auto& memory =
       *reinterpret_cast<Memory*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
@@ -232,7 +222,7 @@ struct chain_kernel : K {
 template <class K, class Params>
 void launch_ring_chain(Stream& stream, const Params& params) {
   using Cfg = typename K::Config;
-  const Grid grid{params.total, chain_traits<Cfg>::threads, sizeof(chain_memory<Cfg, typename K::element, typename stored_as<K>::type>) + 1024};
+  const Grid grid{params.total, chain_traits<Cfg>::threads, sizeof(chain_memory<Cfg, typename K::element, typename K::cache_element>) + 1024};
   launch<chain_kernel<K>>(stream, grid, params);
 }
 

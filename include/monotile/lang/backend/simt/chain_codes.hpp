@@ -17,7 +17,9 @@ struct coded_tile : smem_tile<T, R, C, A> {
   float scales[R];
 };
 template <class Tile>
-concept is_coded = requires { typename Tile::code; };
+concept is_coded = requires {
+  typename Tile::code;
+};
 
 template <class T, class Stored, int R, int C>
 struct tile_of_codes {
@@ -28,20 +30,21 @@ struct tile_of_codes<T, T, R, C> {
   using type = smem_tile<T, R, C, along::n>;
 };
 
-/// A block of codes on its way. Two lanes to a row, which they look up once; rows of neighbouring lanes are such that eight
+/// A block of codes on its way. Few lanes to a row, which they look up once; rows of neighbouring lanes are such that eight
 /// of them write 16 bytes to different banks.
 template <class Tile, int Threads>
 struct coded_block {
-  static constexpr int vector = 16, at_once = Threads / 2, rounds = Tile::rows / at_once, steps = Tile::cols / (2 * vector);
-  static_assert(Tile::rows % at_once == 0 && at_once % 8 == 0 && Tile::cols % (2 * vector) == 0);
+  static constexpr int vector = 16, beside = Threads / 2 > Tile::rows ? 4 : 2, at_once = Threads / beside;
+  static constexpr int rounds = Tile::rows / at_once, steps = Tile::cols / (beside * vector);
+  static_assert(Tile::rows % at_once == 0 && at_once % 8 == 0 && Tile::cols % (beside * vector) == 0);
   Tile& tile;
   float scale[rounds][kLanes];
 
   static MT_FN constexpr int row(int thread, int round) {
-    const int i = thread / 2 + round * at_once;
-    return (i & ~6) | (i & 2) << 1 | (i & 4) >> 1;
+    const int i = thread / beside + round * at_once;
+    return beside == 4 ? i : (i & ~6) | (i & 2) << 1 | (i & 4) >> 1;
   }
-  static MT_FN constexpr int chunk(int thread, int step) { return thread % 2 + 2 * step; }
+  static MT_FN constexpr int chunk(int thread, int step) { return thread % beside + beside * step; }
   MT_FN unsigned char* place(int thread, int round, int step) const {
     return tile.codes + ((round * steps + step) * Threads + thread) * vector;
   }
@@ -63,7 +66,8 @@ MT_FN void scale_columns(Cx&, Acc&, const smem_tile<T, R, C, A>&) {}
 /// Sums over the rows of a tile, times the scales that it holds.
 template <class Cx, class Acc, class T, class Code, int R, int C, along A>
 MT_FN void scale_columns(Cx& cx, Acc& acc, const coded_tile<T, Code, R, C, A>& tile) {
-  map_cells_at(cx, acc, [](int) { return 0; }, [&](float x, int, int col) { return x * tile.scales[col]; });
+  map_cells_at(
+      cx, acc, [](int) { return 0; }, [&](float x, int, int col) { return x * tile.scales[col]; });
 }
 
 /// The rows of a tile, box by box, with a scale each. What does not exist becomes 0.
@@ -120,7 +124,7 @@ MT_FN void arrive(Cx& cx, const coded_block<Tile, Threads>& from) {
     if constexpr (!Scaled) {
       for (int l = 0; l < kLanes; ++l) {
         const int thread = cx.program.thread(l);
-        if (thread % 2 == 0) from.tile.scales[Block::row(thread, i)] = from.scale[i][l];
+        if (thread % Block::beside == 0) from.tile.scales[Block::row(thread, i)] = from.scale[i][l];
       }
     }
     MT_NO_UNROLL
@@ -139,7 +143,8 @@ MT_FN void arrive(Cx& cx, const coded_block<Tile, Threads>& from) {
               values.word[w] = pair;
               continue;
             }
-            const float low = promote(half_t{static_cast<uint16_t>(pair)}), high = promote(half_t{static_cast<uint16_t>(pair >> 16)});
+            const float low = promote(half_t{static_cast<uint16_t>(pair)}),
+                        high = promote(half_t{static_cast<uint16_t>(pair >> 16)});
             values.word[w] = round_pair<T>(low * scale, high * scale);
           }
           cx.copies.put(from.tile.data + Tile::offset(r, 2 * chunk + half), values, 0, 0);
