@@ -14,7 +14,7 @@ template <class X, class R, bool Residual, uint32_t Layout, class G = void>
 void register_layout(norm::Types types) {
   using L = norm::layout<Layout>;
   // Twice as many loads wait for a residual, or for gamma in fp32.
-  constexpr int kResident = Layout == kBlock2 ? 1024
+  constexpr int kResident = Layout == kBlock2 ? (sizeof(R) == 2 ? 1024 : 512)
                             : L::vectors == 4 && (Residual || !std::is_same_v<G, X>)
                                 ? 512
                                 : resident_row_threads<L>(sizeof(R));

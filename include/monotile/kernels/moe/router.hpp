@@ -62,8 +62,7 @@ struct RouterRows {
     if (p.status != nullptr) store_row_value(ctx, p.status, row, status);
 
     // Scores: e^(x - max), divided by their sum where it matters; or 1 / (1 + e^-x). Branches are taken once, not for every element.
-    constexpr float kLog2e = 1.44269504f;
-    const auto power = [](auto v, auto t) { return select(v == t, 1.0f, fast_exp2((v - t) * kLog2e)); };
+    const auto power = [](auto v, auto t) { return select(v == t, 1.0f, fast_exp2((v - t) * 1.44269504f)); };
     const auto logistic = [](auto v) { return 1.0f / (1.0f + fast_exp(-v)); };
     const bool divided = !p.sigmoid && !(p.renormalise && !p.by_score);
     auto scores = zeros(ctx, row);

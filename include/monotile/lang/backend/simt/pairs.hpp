@@ -11,29 +11,22 @@ requires(L::vector_elements == 2) MT_WORD
     void load_lane(T (&out)[L::elements], const T* p, bool, const place<L>& at, int l, T fill) {
   p += at.first_col;
   if constexpr (sizeof(T) == 2) {
-    const uint32_t blank = bits_of(fill) | bits_of(fill) << 16;
     uint32_t raw[L::vectors];
-    if (starts_word(p)) {
+    if (starts_word(p) && at.limit % 2 == 0) {
       MT_UNROLL
       for (int i = 0; i < L::vectors; ++i) {
         const int c = at.local_col(l, 2 * i);
-        raw[i] = blank;
-        if (at.live[l] && c + 2 <= at.limit) raw[i] = *reinterpret_cast<const word_alias*>(p + c);
+        raw[i] = bits_of(fill) | bits_of(fill) << 16;
+        if (at.live[l] && c < at.limit) raw[i] = *reinterpret_cast<const word_alias*>(p + c);
       }
     } else {
       MT_UNROLL
       for (int i = 0; i < L::vectors; ++i) {
         const int c = at.local_col(l, 2 * i);
         T low = fill, high = fill;
-        if (at.live[l] && c + 2 <= at.limit) low = p[c], high = p[c + 1];
+        if (at.live[l] && c < at.limit) low = p[c];
+        if (at.live[l] && c + 1 < at.limit) high = p[c + 1];
         raw[i] = bits_of(low) | bits_of(high) << 16;
-      }
-    }
-    if (at.limit % 2 != 0) {  // the last column of a row
-      MT_UNROLL
-      for (int i = 0; i < L::vectors; ++i) {
-        const int c = at.local_col(l, 2 * i);
-        if (at.live[l] && c + 1 == at.limit) raw[i] = bits_of(p[c]) | bits_of(fill) << 16;
       }
     }
     MT_UNROLL
@@ -56,16 +49,12 @@ requires(L::vector_elements == 2) MT_WORD
     if (!at.live[l]) continue;
     T* const p = to.row(at.row[l]) + at.first_col;
     if constexpr (sizeof(T) == 2) {
-      if (starts_word(p)) {
+      if (starts_word(p) && at.limit % 2 == 0) {
         MT_UNROLL
         for (int i = 0; i < L::vectors; ++i) {
           const int c = at.local_col(l, 2 * i);
           const T low = convert<T>::apply(t.v[l][2 * i]), high = convert<T>::apply(t.v[l][2 * i + 1]);
-          if (c + 2 <= at.limit) {
-            *reinterpret_cast<word_alias*>(p + c) = bits_of(low) | bits_of(high) << 16;
-          } else if (c < at.limit) {
-            p[c] = low;
-          }
+          if (c < at.limit) *reinterpret_cast<word_alias*>(p + c) = bits_of(low) | bits_of(high) << 16;
         }
         continue;
       }
