@@ -7,13 +7,14 @@ set(MONOTILE_FLAGS_cpu_avx512 ${MONOTILE_FLAGS_cpu_avx2} -mavx512f -mavx512bw -m
     -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC 12 takes its own intrinsics for reads of unset registers
 set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
 # These targets have only the files that gain by them; for the rest the next plainer target serves.
-set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8)
-set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8)
+set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8 gemm_gated_f32 gemm_gated_bf16)
+set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8 gemm_gated_bf16)
 # What differs from emulated32 is the schedule; products are instantiated with small tiles in tests/lang/warpgroups.cpp.
 set(MONOTILE_FILES_emulated_sm90 prefill64_bf16 prefill128_bf16_scored decode_stream_bf16)
 # Files that hold kernels for some targets alone: name -> pattern of these targets. Elsewhere they would be compiled to nothing.
-set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "(decode|prefill)_.*_e4m3" "(cuda_.*|emulated32)" "gemm_(small|large)_tiles_.*" cuda_sm90
-    "gemm_tiles_(f32|i8)" "cpu_.*")
+set(MONOTILE_ONLY "decode_stream_.*" "(cuda|emulated)_sm90" "(decode|prefill)_.*_e4m3" "(cuda_.*|emulated32)" "gemm_((small|large)_tiles|gated_square)_.*" cuda_sm90
+    "gemm_(tiles_f32|tiles_i8|gated_f32)" "cpu_.*" "gemm_(mixed_(bf16|f32)|gated_mixed|gated_f16)" "(cuda|hip|emulated).*"
+    gemm_gated_bf16 "(cpu|cuda|hip|emulated).*" gemm_mixed_tf32 "(cuda_.*|emulated32)")
 set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)
 set(MONOTILE_FLAGS_emulated64 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=64)
 set(MONOTILE_FLAGS_emulated_sm90 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32 -DMONOTILE_LANE_FIBRES)

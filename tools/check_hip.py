@@ -34,7 +34,10 @@ ARCHITECTURES = {
     "gfx942": {"wave": 64, "registers": 512, "granule": 8, "waves": 8, "lds": 65536, "simds": 4, "mfma": True},
     "gfx1100": {"wave": 32, "registers": 1536, "granule": 24, "waves": 16, "lds": 65536, "simds": 4, "mfma": False},
 }
-MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_tiles_e4m3", "gemm_tiles_e5m2", "gemm_few_rows_bf16", "gemm_few_rows_f16"}
+MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_tiles_e4m3", "gemm_tiles_e5m2", "gemm_few_rows_bf16", "gemm_few_rows_f16",
+          "gemm_gated_bf16", "gemm_gated_f16"}
+# Operands are converted as they are copied, ahead of the products.
+CONVERTED = {"gemm_mixed_bf16", "gemm_gated_mixed"}
 CHAINS = {f"prefill{dims}_{dtype}{scores}" for dims in (64, 128, 256) for dtype in ("bf16", "f16") for scores in ("", "_scored")}
 CHAINS |= {f"decode_{dtype}{scores}" for dtype in ("bf16", "f16") for scores in ("", "_scored")}
 CHAINS |= {"verify_bf16", "verify_f16"}
@@ -149,7 +152,7 @@ def wanted_waves(arch, name, note):
 
 def files_of_others():
     """Pattern of the files that hold kernels for other targets alone: MONOTILE_ONLY of cmake/kernels.cmake, names and targets by turns."""
-    words = re.search(r"set\(MONOTILE_ONLY (.*)\)", (ROOT / "cmake/kernels.cmake").read_text(encoding="utf-8"))[1].split()
+    words = re.search(r"set\(MONOTILE_ONLY (.*?)\)\n", (ROOT / "cmake/kernels.cmake").read_text(encoding="utf-8"), re.S)[1].split()
     names = [name.strip('"') for name, targets in zip(words[::2], words[1::2]) if not re.fullmatch(targets.strip('"'), "hip_gfx942")]
     return re.compile("|".join(names))
 
@@ -167,6 +170,8 @@ def judge(row):
         load, store, _ = next((rule for pattern, rule in NARROW.items() if re.match(pattern, kernel)), (16, 16, ""))
         if widest(counts, "load") < load or widest(counts, "store") < store:
             wrong.append(f"widest load {widest(counts, 'load')} bytes, store {widest(counts, 'store')}; wanted {load} and {store}")
+    if source in CONVERTED and arch["mfma"] and not counts["mfma"]:
+        wrong.append("no v_mfma")
     if source in MATRIX and arch["mfma"]:
         if not counts["mfma"]:
             wrong.append("no v_mfma")
@@ -249,7 +254,7 @@ def main():
         results = list(pool.map(lambda item: examine(*item), work))
     rows = [row for result in results for row in result]
     for (path, target), result in zip(work, results):
-        if not result and (ARCHITECTURES[target]["mfma"] or path.stem not in MATRIX | CHAINS):
+        if not result and (ARCHITECTURES[target]["mfma"] or path.stem not in MATRIX | CHAINS | CONVERTED):
             wrong.append(f"{target}: {path.stem}: no kernel in the code object")
     for row in rows:
         wrong += judge(row)

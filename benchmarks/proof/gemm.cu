@@ -4,7 +4,10 @@
 // since the chip is limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each
 // timed shape, in fp64.
 //
-//   monotile_gemm [--seconds S] [--set main|llama|skinny|all] [--regimes 1|2] [--list FILE]
+//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random] [--regimes 1|2] [--list FILE]
+//
+// `random` is a sweep over 300 shapes that nobody chose (a fixed seed): the chosen implementation alone against cuBLASLt, and the ten worst. With
+// the default of 60 seconds it ends in time.
 //
 // Products of few rows are timed as nodes of a graph, 24 calls over rotating buffers, beside the rate at which their bytes go by.
 //
@@ -156,11 +159,7 @@ std::vector<std::array<int, 4>> shapes_of(std::integer_sequence<uint32_t, C...>)
            ops::tiles::config_at<C>::kind == lang::schedule::split}...};
 }
 const std::vector<std::array<int, 4>> kTiles = shapes_of(std::make_integer_sequence<uint32_t, ops::tiles::kConfigs>());
-const char* const kNames[] = {"plain",  "plain16",     "plain8",      "ring",     "wide",    "broad",
-                              "square", "narrow",      "split",       "staged",   "ring8",   "wide8",
-                              "square8", "narrow8",    "split8",      "staged8",  "fewring", "few16",
-                              "few64",  "fewsplit16-", "fewsplit64-", "fewstaged"};
-static_assert(std::size(kNames) == ops::tiles::kConfigs);
+using ops::tiles::kConfigNames;
 
 struct Candidate {
   std::string name;
@@ -212,7 +211,7 @@ struct Bench {
     const int64_t rows = across ? n : m, cols = across ? m : n;
     const lang::tile_space space{tiles(rows, bm),        tiles(cols, bn),        tiles(k, bk), 1,
                                  static_cast<int>(rows), static_cast<int>(cols), split};
-    to.push_back({kNames[config] + (split > 1 ? std::to_string(split) : ""),
+    to.push_back({kConfigNames[config] + (split > 1 ? std::to_string(split) : ""),
                   [=, this](void* a, void* b, void* c) {
                     Params p{};
                     p.a = view(across ? b : a, dtype, rows, k), p.b = view(across ? a : b, dtype, cols, k);
@@ -222,14 +221,14 @@ struct Bench {
                   },
                   {}});
   }
-  std::vector<Candidate> candidates(DType dtype, int64_t m, int64_t n, int64_t k) {
+  std::vector<Candidate> candidates(DType dtype, int64_t m, int64_t n, int64_t k, bool all_tiles = true) {
     std::vector<Candidate> all;
     for (int i = 0; i < vendor.algorithms(); ++i)
       all.push_back(
           {"cublasLt" + std::to_string(i), [=, this](void* a, void* b, void* c) { vendor.run(i, a, b, c); }, {}});
     GemmArgs_at chosen{this, dtype, m, n, k};
     all.push_back({"chosen", chosen, {}});
-    for (uint32_t config = 0; config < ops::tiles::kConfigs; ++config) {
+    for (uint32_t config = 0; all_tiles && config < ops::tiles::kConfigs; ++config) {
       for (const int split : {1, 2, 4, 8}) add_config(all, dtype, config, split, m, n, k);
     }
     return all;
@@ -251,7 +250,7 @@ struct Bench {
     p.device = &info;
     ops::gemm_tiles.plan(args, info, p);
     return ops::gemm_tiles.cost(args, info) <= ops::gemm_portable.cost(args, info)
-               ? kNames[p.config[0]] + (p.config[1] > 1 ? std::to_string(p.config[1]) : "")
+               ? kConfigNames[p.config[0]] + (p.config[1] > 1 ? std::to_string(p.config[1]) : "")
                : "rows";
   }
   void verify_result(const char* name, DType dtype, void* a, void* b, void* c, int64_t m, int64_t n, int64_t k,
@@ -303,6 +302,22 @@ double median(std::vector<float> v) {
 struct Shape {
   int64_t m, n, k;
 };
+/// Evenly in the logarithm: rows 1 to 8192, columns and depth 64 to 16384, four of five columns and depths multiples of 8; at most 2^36 products.
+std::vector<Shape> random_shapes(size_t count) {
+  std::mt19937 random(2026);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const auto extent = [&](double low, double high) {
+    return static_cast<int64_t>(std::exp(std::log(low) + uniform(random) * (std::log(high) - std::log(low))));
+  };
+  std::vector<Shape> set;
+  while (set.size() < count) {
+    Shape s{extent(1, 8193), extent(64, 16385), extent(64, 16385)};
+    if (uniform(random) < 0.8) s.n = s.n / 8 * 8;
+    if (uniform(random) < 0.8) s.k = s.k / 8 * 8;
+    if (s.m * s.n <= (int64_t{1} << 36) / s.k) set.push_back(s);
+  }
+  return set;
+}
 std::vector<Shape> shape_set(const std::string& name) {
   std::vector<Shape> set;
   if (name == "main" || name == "all")
@@ -322,13 +337,14 @@ std::vector<Shape> shape_set(const std::string& name) {
         set.push_back({m, n, k});
     }
   }
+  if (name == "random") set = random_shapes(300);
   return set;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  double seconds = 80;
+  double seconds = 0;
   std::string set = "all", list;
   int regimes = 2;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -338,6 +354,15 @@ int main(int argc, char** argv) {
     if (option == "--regimes") regimes = std::atoi(argv[i + 1]);
     if (option == "--list") list = argv[i + 1];
   }
+  const bool sweep = set == "random";
+  if (seconds == 0) seconds = sweep ? 60 : 80;
+  if (sweep) regimes = 1;
+  struct Ratio {
+    double ratio, us;
+    Shape shape;
+    std::string choice;
+  };
+  std::vector<Ratio> ratios;
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   check(cudaStreamCreate(&queue), "stream");
@@ -366,7 +391,8 @@ int main(int argc, char** argv) {
       std::printf("stopped: %.0f s are over\n", seconds);
       break;
     }
-    for (size_t i = 0; i < pools.size(); ++i) fill_normal<<<2048, 256>>>(pools[i], dtype, most / 2, 10 + i);
+    for (size_t i = 0; (!sweep || &s == shapes.data()) && i < pools.size(); ++i)
+      fill_normal<<<2048, 256>>>(pools[i], dtype, most / 2, 10 + i);
     const auto round = [](int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; };
     const size_t a_bytes = round(s.m * s.k * 2), b_bytes = round(s.n * s.k * 2),
                  bytes = a_bytes + b_bytes + round(s.m * s.n * 2);
@@ -375,7 +401,7 @@ int main(int argc, char** argv) {
       for (char* pool : pools) buffers.push_back(pool + place);
     }
     bench.vendor.set_up(s.m, s.n, s.k, dtype);
-    std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k);
+    std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k, !sweep);
     const double flops = 2.0 * s.m * s.n * s.k;
     const bool rows_only = bench.choice(dtype, s.m, s.n, s.k) == "rows";
     (void)rows_only;
@@ -397,8 +423,8 @@ int main(int argc, char** argv) {
     }
     for (int regime = 0; regime < (s.m * s.n >= 1 << 23 && flops > 1e11 ? regimes : 1); ++regime) {
       for (Candidate& c : all) c.ms.clear();
-      const int repeats = regime == 1 ? 9 : 15;
-      for (int r = -2; r < repeats; ++r) {
+      const int repeats = sweep ? 7 : regime == 1 ? 9 : 15;
+      for (int r = sweep ? -1 : -2; r < repeats; ++r) {
         std::vector<size_t> order(all.size());
         for (size_t i = 0; i < order.size(); ++i) order[i] = i;
         std::shuffle(order.begin(), order.end(), random);
@@ -437,6 +463,13 @@ int main(int argc, char** argv) {
           std::fprintf(bench.list, "%ld %ld %ld %d %s %.5f\n", static_cast<long>(s.m), static_cast<long>(s.n),
                        static_cast<long>(s.k), regime, c.name.c_str(), ms);
       }
+      if (sweep) {
+        if (vendor < 1e8) {  // there are shapes that it has no algorithm for
+          ratios.push_back({vendor / ours, ours * 1e3, s, bench.choice(dtype, s.m, s.n, s.k)});
+          logs[0] += std::log(vendor / ours), ++counted;
+        }
+        continue;
+      }
       std::printf("%5ld x %6ld x %5ld %s cublasLt %8.1f us %4.0f TF | chosen %-7s %.3f | best %-7s %.3f",
                   static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k),
                   few           ? "node"
@@ -455,7 +488,16 @@ int main(int argc, char** argv) {
     bench.verify_result("chosen", dtype, buffer, buffer + a_bytes, buffer + a_bytes + b_bytes, s.m, s.n, s.k, 4096);
     std::fflush(stdout);
   }
-  if (counted > 0)
+  if (sweep && counted > 0) {
+    std::sort(ratios.begin(), ratios.end(), [](const Ratio& x, const Ratio& y) { return x.ratio < y.ratio; });
+    std::printf("%d of %zu random shapes in %.0f s (cuBLASLt has no algorithm for the others): geometric mean %.3f of cuBLASLt, median %.3f, tenth %.3f; the worst ten:\n",
+                counted, shapes.size(), elapsed(), std::exp(logs[0] / counted), ratios[ratios.size() / 2].ratio, ratios[ratios.size() / 10].ratio);
+    for (size_t i = 0; i < std::min<size_t>(10, ratios.size()); ++i) {
+      const Ratio& r = ratios[i];
+      std::printf("%5ld x %6ld x %5ld %-11s %8.1f us %.3f\n", static_cast<long>(r.shape.m), static_cast<long>(r.shape.n),
+                  static_cast<long>(r.shape.k), r.choice.c_str(), r.us, r.ratio);
+    }
+  } else if (counted > 0)
     std::printf("geometric means over %d shapes, sustained: chosen %.3f, best configuration %.3f of cuBLASLt\n",
                 counted, std::exp(logs[0] / counted), std::exp(logs[1] / counted));
   return bench.failed ? 1 : 0;

@@ -364,7 +364,8 @@ MONOTILE_API monotile_status monotile_merge_states(monotile_context* context, co
 typedef enum monotile_product_cast {
   MONOTILE_CAST_NONE = 0,
   MONOTILE_CAST_INT8_BLOCK = 1,
-  MONOTILE_CAST_BF16 = 2
+  MONOTILE_CAST_BF16 = 2,
+  MONOTILE_CAST_TF32 = 3
 } monotile_product_cast;
 /* How a and b are stored: a [m, k] or (TN) [k, m]; b (NT) [n, k] or [k, n]. */
 typedef enum monotile_product_form {
@@ -372,6 +373,12 @@ typedef enum monotile_product_form {
   MONOTILE_FORM_NN = 1,
   MONOTILE_FORM_TN = 2
 } monotile_product_form;
+/* Applied to a gate, or to the product and its bias, before the residual is added. */
+typedef enum monotile_product_epilogue {
+  MONOTILE_EPILOGUE_NONE = 0,
+  MONOTILE_EPILOGUE_SILU = 1,
+  MONOTILE_EPILOGUE_GELU_TANH = 2
+} monotile_product_epilogue;
 typedef struct monotile_gemm_args {
   size_t size;
   const monotile_tensor* c;
@@ -383,10 +390,12 @@ typedef struct monotile_gemm_args {
   const monotile_tensor* a_scale;  /* optional, with int8 or fp8 operands: [1] or [m] */
   const monotile_tensor* b_scale;  /* optional, with int8 or fp8 operands: [1] or [n] */
   int32_t form;                    /* monotile_product_form */
+  const monotile_tensor* gate;     /* optional, with an epilogue, may be c */
+  int32_t epilogue;                /* monotile_product_epilogue */
 } monotile_gemm_args;
 #define MONOTILE_GEMM_ARGS_INIT \
-  { sizeof(monotile_gemm_args), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0 }
-/* c = a b^T + bias + residual */
+  { sizeof(monotile_gemm_args), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, 0 }
+/* c = a b^T + bias + residual, or epilogue(a b^T + bias) + residual, or epilogue(gate) * (a b^T + bias) + residual; rank 3: a batch of products */
 MONOTILE_API monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_args* args);
 
 typedef struct monotile_argmax_args {
@@ -702,6 +711,28 @@ typedef struct monotile_verify_args {
 #define MONOTILE_VERIFY_ARGS_INIT \
   { sizeof(monotile_verify_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 MONOTILE_API monotile_status monotile_speculative_verify(monotile_context* context, const monotile_verify_args* args);
+
+typedef struct monotile_mlp_args {
+  size_t size;
+  const monotile_tensor* y;
+  const monotile_tensor* x;
+  const monotile_tensor* gate;
+  const monotile_tensor* up;
+  const monotile_tensor* down;
+  const monotile_tensor* gate_bias; /* this and the next two: optional */
+  const monotile_tensor* up_bias;
+  const monotile_tensor* down_bias;
+  const monotile_tensor* residual; /* optional, may be y */
+  const monotile_tensor* hidden;   /* scratch: [rows of x, rows of gate], dtype of x */
+  const monotile_tensor* spare;    /* scratch of the same shape */
+  int32_t activation;              /* monotile_activation, not identity */
+  int32_t choose_cast;             /* nonzero: the suggested cast of each product; else the next member */
+  int32_t cast;                    /* monotile_product_cast */
+} monotile_mlp_args;
+#define MONOTILE_MLP_ARGS_INIT \
+  { sizeof(monotile_mlp_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 1, 0 }
+/* y = (activation(x gate^T + gate_bias) * (x up^T + up_bias)) down^T + down_bias + residual */
+MONOTILE_API monotile_status monotile_mlp(monotile_context* context, const monotile_mlp_args* args);
 
 #ifdef __cplusplus
 }

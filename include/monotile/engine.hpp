@@ -103,7 +103,7 @@ struct EngineOptions {
       DType::none;  ///< residual stream and all between operators: f32 or bf16; none: f32 on host memory, else bf16
   DType kv = DType::none;  ///< f32, f16, bf16; with bf16 activations bf16 only; none: bf16 with those, else f16
   std::optional<ops::ProductCast>
-      cast;  ///< of products with quantised weights; absent: `suggested_cast` for the rows of each (on the CPU int8_block or bf16), else none
+      cast;  ///< of products with quantised weights; absent: `suggested_cast` for the rows of each (on the CPU int8_block or bf16, on GPUs bf16 for many rows), else none
   TierPolicy tier = default_tier();
   bool count_uses = false;
   bool poison = false;  ///< for tests: cache and scratch memory start as NaN

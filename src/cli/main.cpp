@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     monotile::cli::add_devices_command(app, exit_code);
     monotile::cli::add_ops_command(app, exit_code);
     monotile::cli::add_bench_command(app, exit_code);
+    monotile::cli::add_tune_command(app, exit_code);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) return fail(2, "a command is missing; see monotile --help");
     return exit_code;

@@ -10,6 +10,7 @@
 #include "monotile/ops/attention.hpp"
 #include "monotile/ops/embedding.hpp"
 #include "monotile/ops/kv_cache.hpp"
+#include "monotile/ops/mlp.hpp"
 #include "monotile/ops/norm.hpp"
 
 namespace monotile::engine {
@@ -103,8 +104,8 @@ struct Engine::Impl {
 
   /// c = a w^T + bias
   void product(const TensorView& c, const TensorView& a, const TensorView& w, const TensorView& bias = {}) {
-    ops::ProductCast cast = ops::ProductCast::none;
-    if (is_quantised(w.dtype)) cast = options.cast ? *options.cast : ops::suggested_cast(w.device, a.dim(0));
+    ops::ProductCast cast = ops::suggested_cast(w.device, a.dim(0), a.dtype, w.dtype);
+    if (options.cast) cast = is_quantised(w.dtype) ? *options.cast : ops::ProductCast::none;
     run(context, ops::GemmArgs{.c = c, .a = a, .b = w, .bias = bias, .residual = {}, .cast = cast});
   }
   void norm(const TensorView& y, const TensorView& x, const TensorView& gamma) {
@@ -327,10 +328,21 @@ void Engine::Impl::keep_output_rows(Activations& rows) {
 }
 
 void Engine::Impl::feed_forward_part(const LayerWeights& w, const Activations& rows) {
-  product(rows.gate, rows.normed, w.gate, w.gate_bias);
-  product(rows.up, rows.normed, w.up, w.up_bias);
-  run(context, ops::GatedActivationArgs{rows.gate, rows.gate, rows.up, h.activation});
-  product(rows.delta, rows.gate, w.down, w.down_bias);
+  std::optional<ops::ProductCast> cast = options.cast;
+  if (cast && !is_quantised(w.gate.dtype)) cast = ops::ProductCast::none;
+  ops::mlp(context, {.y = rows.delta,
+                     .x = rows.normed,
+                     .gate = w.gate,
+                     .up = w.up,
+                     .down = w.down,
+                     .gate_bias = w.gate_bias,
+                     .up_bias = w.up_bias,
+                     .down_bias = w.down_bias,
+                     .residual = {},
+                     .hidden = rows.gate,
+                     .spare = rows.up,
+                     .activation = h.activation,
+                     .cast = cast});
   if (w.post_feed_forward_norm.defined()) norm(rows.delta, rows.delta, w.post_feed_forward_norm);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "monotile/ops/activation.hpp"
+#include "monotile/ops/mlp.hpp"
 #include "monotile/ops/attention.hpp"
 #include "monotile/ops/embedding.hpp"
 #include "monotile/ops/gemm.hpp"
@@ -48,6 +49,7 @@ static_assert(static_cast<int>(ops::row_index_clamped) == MONOTILE_ROW_INDEX_CLA
 static_assert(static_cast<int>(ops::Activation::identity) == MONOTILE_IDENTITY &&
               static_cast<int>(ops::ProductCast::int8_block) == MONOTILE_CAST_INT8_BLOCK &&
               static_cast<int>(ops::ProductCast::bf16) == MONOTILE_CAST_BF16 &&
+              static_cast<int>(ops::ProductCast::tf32) == MONOTILE_CAST_TF32 &&
               static_cast<int>(ops::ProductForm::tn) == MONOTILE_FORM_TN);
 static_assert(static_cast<int>(DType::f8_e4m3) == MONOTILE_F8_E4M3 &&
               static_cast<int>(DType::f8_e5m2) == MONOTILE_F8_E5M2);
@@ -555,11 +557,38 @@ monotile_status monotile_gemm(monotile_context* context, const monotile_gemm_arg
     const auto a = read(args, call, "args", offsetof(monotile_gemm_args, a_scale));
     ops::GemmArgs result{view_of(call, "c", a.c), view_of(call, "a", a.a), view_of(call, "b", a.b),
                          view_of(call, "bias", a.bias), view_of(call, "residual", a.residual)};
-    result.cast = choice(call, "cast", a.cast, ops::ProductCast::bf16);
+    result.cast = choice(call, "cast", a.cast, ops::ProductCast::tf32);
     result.form = choice(call, "form", a.form, ops::ProductForm::tn);
     result.a_scale = view_of(call, "a_scale", a.a_scale);
     result.b_scale = view_of(call, "b_scale", a.b_scale);
+    result.gate = view_of(call, "gate", a.gate);
+    constexpr ops::Activation kEpilogues[] = {ops::Activation::identity, ops::Activation::silu, ops::Activation::gelu_tanh};
+    result.activation = kEpilogues[choice(call, "epilogue", a.epilogue, 2)];
     run_operator(context, result);
+  });
+}
+
+monotile_status monotile_mlp(monotile_context* context, const monotile_mlp_args* args) {
+  return guarded([&] {
+    constexpr const char* call = "mlp";
+    const auto a = read(args, call, "args");
+    ops::MlpArgs result;
+    result.y = view_of(call, "y", a.y);
+    result.x = view_of(call, "x", a.x);
+    result.gate = view_of(call, "gate", a.gate);
+    result.up = view_of(call, "up", a.up);
+    result.down = view_of(call, "down", a.down);
+    result.gate_bias = view_of(call, "gate_bias", a.gate_bias);
+    result.up_bias = view_of(call, "up_bias", a.up_bias);
+    result.down_bias = view_of(call, "down_bias", a.down_bias);
+    result.residual = view_of(call, "residual", a.residual);
+    result.hidden = view_of(call, "hidden", a.hidden);
+    result.spare = view_of(call, "spare", a.spare);
+    result.activation = choice(call, "activation", a.activation, ops::Activation::relu2);
+    const auto cast = choice(call, "cast", a.cast, ops::ProductCast::tf32);
+    if (a.choose_cast == 0) result.cast = cast;
+    ops::mlp(*present(context, call, "context").context, result);
+    context->last_implementation = call;
   });
 }
 

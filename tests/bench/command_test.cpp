@@ -19,9 +19,9 @@ struct Outcome {
   std::string text;  ///< both outputs
 };
 
-Outcome monotile(const std::string& arguments) {
+Outcome command(const std::string& arguments) {
   const auto binary = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "monotile";
-  std::FILE* const pipe = popen(("'" + binary.string() + "' bench " + arguments + " 2>&1").c_str(), "r");
+  std::FILE* const pipe = popen(("'" + binary.string() + "' " + arguments + " 2>&1").c_str(), "r");
   Outcome outcome{-1, {}};
   std::array<char, 4096> buffer;
   while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe))
@@ -29,6 +29,8 @@ Outcome monotile(const std::string& arguments) {
   outcome.exit_code = WEXITSTATUS(pclose(pipe));
   return outcome;
 }
+
+Outcome monotile(const std::string& arguments) { return command("bench " + arguments); }
 
 std::string file(const std::string& name, const std::string& text) {
   const std::string path = ::testing::TempDir() + name;
@@ -49,6 +51,20 @@ std::string result_with(const std::string& name, double us) {
   row.bytes = 1e6;
   report.rows = {row};
   return file(name, to_json(report).dump());
+}
+
+TEST(TuneCommand, WritesATableForThisDevice) {
+  const std::string table = ::testing::TempDir() + "tuned.json";
+  const Outcome o = command("tune --device cpu --a f32 --shapes 24x512x512 --out " + table);
+  EXPECT_EQ(o.exit_code, 0) << o.text;
+  EXPECT_NE(o.text.find("24 x    512 x    512"), std::string::npos) << o.text;
+  EXPECT_NE(o.text.find("export MONOTILE_TUNING=" + table), std::string::npos) << o.text;
+  std::ifstream written(table);
+  const std::string text{std::istreambuf_iterator<char>(written), {}};
+  EXPECT_NE(text.find("\"monotile_tuning\": 1"), std::string::npos) << text;
+  EXPECT_EQ(command("ops --device cpu --json").exit_code, 0);
+  EXPECT_EQ(command("tune --shapes 24x512").exit_code, 2);
+  EXPECT_EQ(command("tune --a i8").exit_code, 2);
 }
 
 TEST(BenchCommand, PublishedTableIsRefused) {

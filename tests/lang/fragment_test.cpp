@@ -16,6 +16,7 @@ constexpr bool operands_are_covered() {
          covers_exactly_once<fragment_c<Atom>>(Atom::lanes);
 }
 static_assert(operands_are_covered<mma_m16n8k16>());
+static_assert(operands_are_covered<mma_m16n8k8>());
 static_assert(operands_are_covered<mfma_m32n32k8>());
 static_assert(covers_exactly_once<fragment_c<wgmma_m64<64>>>(128));
 static_assert(covers_exactly_once<fragment_c<wgmma_m64<128>>>(128));
@@ -39,7 +40,7 @@ constexpr bool vectors_are_neighbours() {
   }
   return true;
 }
-static_assert(vectors_are_neighbours<mma_m16n8k16>() && vectors_are_neighbours<mfma_m32n32k8>() &&
+static_assert(vectors_are_neighbours<mma_m16n8k16>() && vectors_are_neighbours<mma_m16n8k8>() && vectors_are_neighbours<mfma_m32n32k8>() &&
               vectors_are_neighbours<wgmma_m64<256>>());
 
 /// An accumulator of wgmma holds the same places as mma.sync's of the four warps, block after block: so one store

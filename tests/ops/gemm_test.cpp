@@ -352,28 +352,37 @@ TEST(GemmCast, IsSuggestedByRows) {
                                                             : ProductCast::int8_block;
     EXPECT_EQ(ops::suggested_cast(Device{}, 512), wanted) << to_string(path);
   }
-  EXPECT_EQ(ops::suggested_cast({DeviceKind::emulated, 32}, 512), ProductCast::none);
+  for (const int16_t wave : {32, 64}) {
+    EXPECT_EQ(ops::suggested_cast({DeviceKind::emulated, wave}, 1), ProductCast::none);
+    EXPECT_EQ(ops::suggested_cast({DeviceKind::emulated, wave}, 512), ProductCast::bf16);
+  }
 }
 
 TEST(GemmErrors, FormsAndInt8) {
   Context context(Device{});
   TestTensor a(DType::i8, {2, 64}), b(DType::i8, {3, 64}), c(DType::i32, {2, 3}), x(DType::f32, {2, 64}),
-      q(DType::q8_0, {64, 32}), y(DType::f32, {2, 3}), scale(DType::f32, {2}), wrong(DType::f32, {5});
-  const auto call = [&](TestTensor& to, TestTensor& from, TestTensor& w, auto change) {
+      q(DType::q8_0, {64, 32}), y(DType::f32, {2, 3}), w(DType::f32, {3, 64}), blocks(DType::q8_0, {3, 64}), scale(DType::f32, {2}), wrong(DType::f32, {5});
+  const auto call = [&](TestTensor& to, TestTensor& from, TestTensor& by, auto change) {
     GemmArgs args;
-    args.c = to.host(), args.a = from.host(), args.b = w.host();
+    args.c = to.host(), args.a = from.host(), args.b = by.host();
     change(args);
     run(context, args);
   };
-  const auto refused = [&](const std::vector<std::string>& words, TestTensor& to, TestTensor& from, TestTensor& w,
+  const auto refused = [&](const std::vector<std::string>& words, TestTensor& to, TestTensor& from, TestTensor& by,
                            auto change) {
-    expect_error(ErrorCode::invalid_argument, words, [&] { call(to, from, w, change); });
+    expect_error(ErrorCode::invalid_argument, words, [&] { call(to, from, by, change); });
   };
   refused({"gemm", "b", "i8"}, c, a, x, [](GemmArgs&) {});
   refused({"gemm", "form", "nt"}, y, x, q, [](GemmArgs& g) { g.form = ProductForm::nn; });
   refused({"gemm", "a_scale", "int8"}, c, a, b, [&](GemmArgs& g) { g.a_scale = scale.host(); });
   refused({"gemm", "a_scale"}, y, a, b, [&](GemmArgs& g) { g.a_scale = wrong.host(); });
   refused({"gemm", "bias", "i32"}, c, a, b, [&](GemmArgs& g) { g.bias = scale.host().slice(0, 0, 1); });
+  refused({"gemm", "activation", "i8"}, y, a, b, [](GemmArgs& g) { g.activation = ops::Activation::silu; });
+  refused({"gemm", "cast", "tf32"}, c, a, b, [](GemmArgs& g) { g.cast = ProductCast::tf32; });
+  refused({"gemm", "activation", "silu"}, y, x, w, [](GemmArgs& g) { g.activation = ops::Activation::gelu_erf; });
+  refused({"gemm", "activation", "gate"}, y, x, w, [&](GemmArgs& g) { g.gate = y.host(); });
+  refused({"gemm", "gate"}, y, x, w, [&](GemmArgs& g) { g.gate = x.host(), g.activation = ops::Activation::silu; });
+  refused({"gemm", "activation", "int8_block"}, y, x, blocks, [](GemmArgs& g) { g.activation = ops::Activation::silu, g.cast = ProductCast::int8_block; });
   refused({"gemm", "cast", "bf16"}, c, a, b, [](GemmArgs& g) { g.cast = ProductCast::bf16; });
 }
 

@@ -52,6 +52,10 @@ AttentionScores = args_type("AttentionScores", "out q key_cache value_cache bloc
 AttentionTree = type("AttentionTree", (C.Structure,), {"_fields_": [*AttentionScores._fields_, ("tree_mask", C.POINTER(Tensor))]})
 MergeStates = args_type("MergeStates", "out a b log_sum_exp_a log_sum_exp_b log_sum_exp")
 Gemm = args_type("Gemm", "c a b bias residual", [("cast", i32)])
+# With the members that came later.
+GemmEpilogue = args_type("GemmEpilogue", "c a b bias residual", [("cast", i32), ("a_scale", C.POINTER(Tensor)), ("b_scale", C.POINTER(Tensor)), ("form", i32),
+                                                                 ("gate", C.POINTER(Tensor)), ("epilogue", i32)])
+Mlp = args_type("Mlp", "y x gate up down gate_bias up_bias down_bias residual hidden spare", [("activation", i32), ("choose_cast", i32), ("cast", i32)])
 Argmax = args_type("Argmax", "ids logits status")
 Penalties = args_type("Penalties", "logits history history_length prompt_length repetition presence frequency bias_ids bias")
 Sample = args_type("Sample", "ids logits temperature top_k top_p min_p seeds positions status", [("penalties", C.POINTER(Penalties))])
@@ -265,6 +269,22 @@ class Operators(unittest.TestCase):
         a, b, bias, c = self.uniform(m, k), self.uniform(n, k), self.uniform(n), self.output(m, n)
         self.ok("gemm", Gemm, c=c, a=a, b=b, bias=bias)
         self.close(c.list(), [sum(a.list()[i * k + t] * b.list()[j * k + t] for t in range(k)) + bias.list()[j] for i in range(m) for j in range(n)])
+
+    def test_gemm_with_a_gate_and_mlp(self):
+        m, f, n, k = 3, 6, 5, 17
+        x, gate, up, down, residual = self.uniform(m, k), self.uniform(f, k), self.uniform(f, k), self.uniform(n, f), self.uniform(m, n)
+        silu = lambda v: v / (1 + math.exp(-v))
+        dot = lambda a, i, b, j, d: sum(a.list()[i * d + t] * b.list()[j * d + t] for t in range(d))
+        hidden, spare, y = self.output(m, f), self.output(m, f), self.output(m, n)
+        gates = [dot(x, i, gate, j, k) for i in range(m) for j in range(f)]
+        products = [silu(gates[i * f + j]) * dot(x, i, up, j, k) for i in range(m) for j in range(f)]
+        g = self.array(gates, [m, f])
+        c = self.output(m, f)
+        self.ok("gemm", GemmEpilogue, c=c, a=x, b=up, gate=g, epilogue=1)
+        self.close(c.list(), products, 1e-5)
+        self.ok("mlp", Mlp, y=y, x=x, gate=gate, up=up, down=down, residual=residual, hidden=hidden, spare=spare)
+        wanted = [sum(products[i * f + t] * down.list()[j * f + t] for t in range(f)) + residual.list()[i * n + j] for i in range(m) for j in range(n)]
+        self.close(y.list(), wanted, 1e-4)
 
     def test_kv_append_and_attention(self):
         tokens, heads, dim, page = 5, 2, 8, 4

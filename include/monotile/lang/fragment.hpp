@@ -26,6 +26,21 @@ struct mma_m16n8k16 : instruction<32, 16, 8, 16> {
   static MT_FN constexpr coordinate c(int lane, int e) { return {lane / 4 + e / 2 * 8, lane % 4 * 2 + e % 2}; }
 };
 
+/// mma.sync m16n8k8 of tf32 operands, a word each: PTX ISA, "Matrix Fragments for mma.m16n8k8".
+struct mma_m16n8k8 : instruction<32, 16, 8, 8> {
+  static constexpr int c_vector = 2;
+  static MT_FN constexpr coordinate a(int lane, int e) { return {lane / 4 + e % 2 * 8, lane % 4 + e / 2 * 4}; }
+  static MT_FN constexpr coordinate b(int lane, int e) { return {lane / 4, lane % 4 + e * 4}; }
+  static MT_FN constexpr coordinate c(int lane, int e) { return mma_m16n8k16::c(lane, e); }
+};
+
+/// No instruction: every lane has two neighbouring sums of 8 x (Lanes / 4) and reads its row of a and its two of b, four elements along k at a time.
+template <int Lanes>
+struct lane_sums {
+  static constexpr int lanes = Lanes, m = 8, n = Lanes / 4, k = 4, c_elements = 2, c_vector = 2;
+  static MT_FN constexpr coordinate c(int lane, int e) { return {lane / (Lanes / 8), lane % (Lanes / 8) * 2 + e}; }
+};
+
 /// v_mfma_f32_32x32x8 of 16-bit operands (AMD, gfx90a and gfx942): CDNA3 ISA, "Dense matrix multiplication".
 struct mfma_m32n32k8 : instruction<64, 32, 32, 8> {
   static constexpr int c_vector = 1;

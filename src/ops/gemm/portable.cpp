@@ -5,6 +5,7 @@
 
 #include "monotile/kernels/gemm/params.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/tuning.hpp"
 #include "ops/gemm/variants.hpp"
 #include "ops/row_tiles.hpp"
 
@@ -47,6 +48,7 @@ Cast cast_for(const GemmArgs& args, const DeviceInfo& device) {
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   if (args.c.rank != 2 || args.a.rank != 2 || args.b.rank != 2) return "rank 2 only";
   if (args.form != ProductForm::nt) return "form nt only";
+  if (args.gated()) return "no activation";
   if (is_code(args.a.dtype)) return "no int8 or fp8 operands";
   const Target target = target_of(device);
   const uint32_t variant = dots::variant(activations_for(args, device), args.b.dtype, rows_of_a(args, device));
@@ -62,6 +64,7 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
 /// TB/s, and every product is one multiplication of a lane (128 per clock and multiprocessor, a quarter of them
 /// assumed).
 double cost(const GemmArgs& args, const DeviceInfo& device) {
+  if (const tiles::Tuned* const row = tiles::tuned(args, device)) return row->implementation == gemm_portable.name ? 0.0 : 9e5;
   if (is_cpu(device)) return 1.0;
   const double m = static_cast<double>(args.c.dim(0)), n = static_cast<double>(args.c.dim(1)),
                k = static_cast<double>(args.a.dim(1));

@@ -33,11 +33,26 @@ enum Config : uint32_t {
   kFewSplit16,  ///< few tiles, many steps
   kFewSplit64,
   kFewStaged,  ///< CDNA, any alignment
+  // From here on for operands of different types, fp32 and GGUF blocks: converted as they are copied, any alignment and form.
+  kRingMixed,    ///< to bf16
+  kStagedMixed,  ///< the same, CDNA
+  kRingF32,      ///< to fp32, products by lanes
+  kStagedF32,    ///< the same, CDNA
+  kRingTf32,     ///< to fp32, which the instructions round
   kConfigs
 };
-constexpr bool lies_across(uint32_t config) { return config >= kFewRing; }
+/// What tables and reports call them.
+inline constexpr const char* kConfigNames[] = {
+    "plain",  "plain16", "plain8", "ring",   "wide",     "broad",   "square",      "narrow",      "split",
+    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "fewring",     "few16",
+    "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
+static_assert(sizeof(kConfigNames) / sizeof(kConfigNames[0]) == kConfigs);
+constexpr bool lies_across(uint32_t config) { return config >= kFewRing && config <= kFewStaged; }
+constexpr bool converts(uint32_t config) { return config >= kRingMixed; }
 constexpr int64_t kMostFewRows = 64;
-constexpr const char* kernel_name(uint32_t config) { return lies_across(config) ? "gemm.tiles_across" : "gemm.tiles"; }
+constexpr const char* kernel_name(uint32_t config, bool gated = false) {
+  return gated ? "gemm.tiles_gated" : lies_across(config) ? "gemm.tiles_across" : "gemm.tiles";
+}
 
 using lang::schedule;
 using lang::tile_config;
@@ -89,6 +104,16 @@ template <>
 struct config_at<kFewSplit64> : tile_config<schedule::split, 128, 64, 64, 8> {};
 template <>
 struct config_at<kFewStaged> : tile_config<schedule::staged, 128, 64, 32, 1> {};
+template <>
+struct config_at<kRingMixed> : tile_config<schedule::ring, 128, 128, 64, 3> {};
+template <>
+struct config_at<kStagedMixed> : tile_config<schedule::staged, 128, 128, 32, 1> {};
+template <>
+struct config_at<kRingF32> : tile_config<schedule::ring, 128, 128, 32, 3> {};
+template <>
+struct config_at<kStagedF32> : tile_config<schedule::staged, 128, 128, 16, 1> {};
+template <>
+struct config_at<kRingTf32> : tile_config<schedule::ring, 128, 128, 32, 3> {};
 
 constexpr uint32_t variant(DType operands, uint32_t config) { return static_cast<uint32_t>(operands) << 8 | config; }
 

@@ -53,6 +53,12 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kFewSplit16>(0.24, 2.1, 4.3e6),
     shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
     shape_of<kFewStaged>(0.25, 3.0),  // not measured
+    // Not measured. Counted from the rates of instructions (docs/notes/gemm-h200.md): what is unpacked adds to a step, products by lanes bound it.
+    shape_of<kRingMixed>(1.6, 5.0),
+    shape_of<kStagedMixed>(0.8, 5.0),
+    shape_of<kRingF32>(3.0, 6.0),
+    shape_of<kStagedF32>(1.5, 6.0),
+    shape_of<kRingTf32>(1.4, 5.0),
 };
 /// Products so long that power limits the clock: there two warpgroups that share a tile lose against two that take
 /// turns.
@@ -70,19 +76,19 @@ inline int64_t programs_at_once(int64_t units, int cluster) {
 /// Microseconds of a product whose tiles run along `rows` and `cols`, on `units` multiprocessors: rounds of tiles, and
 /// no less than all bytes take.
 inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t cols, int64_t k, bool across,
-                           int64_t units) {
+                           int64_t units, int64_t batch = 1) {
   constexpr double kLaunchUs = 3.0, kFillUs = 2.0;
   const auto pieces = [](int64_t n, int64_t of) { return (n + of - 1) / of; };
   const int64_t down = pieces(rows, s.bm), right = pieces(cols, s.bn);
-  const int64_t programs = pieces(down, s.cluster) * s.cluster * right * split;
+  const int64_t programs = pieces(down, s.cluster) * s.cluster * right * split * batch;
   const auto rounds = static_cast<double>(pieces(programs, programs_at_once(units, split > 1 ? split : s.cluster)));
   const double m = static_cast<double>(rows), n = static_cast<double>(cols), depth = static_cast<double>(k);
-  const bool hot = s.kind == lang::schedule::cooperative && 2 * m * n * depth > kLongProduct;
+  const bool hot = s.kind == lang::schedule::cooperative && 2 * m * n * depth * static_cast<double>(batch) > kLongProduct;
   const double steps = static_cast<double>(pieces(pieces(k, s.bk), split));
   const double tiles_us = rounds * (steps * s.step_us * (hot ? kHotCooperative : 1.0) + s.per_tile_us);
   // Across, the weights are what is long: each tile of columns has them streamed once more.
   const double streamed = across ? m * depth * static_cast<double>(right) : m * depth;
-  const double bytes_us = (s.operand_bytes * (streamed + n * depth) + 2.0 * m * n) / s.bytes_per_us;
+  const double bytes_us = static_cast<double>(batch) * (s.operand_bytes * (streamed + n * depth) + 2.0 * m * n) / s.bytes_per_us;
   // Programs of a cluster come and go together: each round of them fills its rings anew.
   const double fill_us = split > 1 ? rounds * s.per_tile_us : kFillUs;
   return kLaunchUs + std::max(tiles_us, bytes_us + fill_us);
@@ -94,20 +100,22 @@ struct Pick {
   double us = 0;
 };
 
-/// The fastest of the configurations that `built` has: any alignment, or what suits the copy engine too (`engine`).
+/// The fastest of the configurations that `built` has: any alignment, or what suits the copy engine too (`engine`). `mixed`: operands must be converted. `only_split`: that many
+/// programs to a tile alone.
 template <class Built>
-Pick pick_tile(int64_t m, int64_t n, int64_t k, bool engine, int64_t units, Built built) {
+Pick pick_tile(int64_t m, int64_t n, int64_t k, bool engine, int64_t units, Built built, bool mixed = false, int64_t batch = 1,
+               int only_split = 0) {
   Pick best;
   for (uint32_t c = 0; c < kConfigs; ++c) {
     const TileShape& s = kShapes[c];
     const bool any_alignment = s.kind == schedule::plain || s.kind == schedule::ring || s.kind == schedule::staged;
     const bool across = lies_across(c);
-    if ((!any_alignment && !engine) || (across && m > kMostFewRows) || !built(c)) continue;
+    if ((!any_alignment && !engine) || (across && m > kMostFewRows) || converts(c) != mixed || !built(c)) continue;
     for (const int split : {1, 2, 4, 8}) {
-      if ((split > 1) != (s.kind == schedule::split)) continue;
+      if ((split > 1) != (s.kind == schedule::split) || (only_split != 0 && split != only_split)) continue;
       if (split > 1 && (k + s.bk - 1) / s.bk < 4 * split) break;  // too few steps to share
       const double us =
-          across ? predicted_us(s, split, n, m, k, true, units) : predicted_us(s, split, m, n, k, false, units);
+          across ? predicted_us(s, split, n, m, k, true, units, batch) : predicted_us(s, split, m, n, k, false, units, batch);
       if (best.config == kConfigs || us < best.us) best = {c, split, us};
     }
   }

@@ -5,6 +5,7 @@
 #include "monotile/kernels/gemm/tiles_params.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/tile_cost.hpp"
+#include "ops/gemm/tuning.hpp"
 #include "ops/row_tiles.hpp"
 #include "runtime/cpu_features.hpp"
 
@@ -17,39 +18,67 @@ using tiles::TileShape;
 
 /// Rows that the copy engine can take: 16-byte bases and pitches, no overlap of rows.
 bool suits_copy_engine(const TensorView& t) {
-  return vector_aligned(t.data) && t.step(0) * dtype_info(t.dtype).block_bytes % 16 == 0 && t.step(0) >= t.dim(1);
+  const auto suits = [&](int64_t step, int64_t least) { return step * dtype_info(t.dtype).block_bytes % 16 == 0 && step >= least; };
+  return vector_aligned(t.data) && suits(t.step(-2), t.dim(-1)) && (t.rank == 2 || suits(t.step(0), t.dim(-1)));
 }
 
 bool is_cpu(const DeviceInfo& device) { return device.device.kind == DeviceKind::cpu; }
 
-/// What operands are multiplied as. GPUs copy them as they are; CPUs convert both as they are packed.
+/// On GPUs operands of 8 or 16 bits of one type are copied as they are, all others are converted on their way.
+bool is_mixed(const GemmArgs& args, const DeviceInfo& device) {
+  return !is_cpu(device) && !is_code(args.a.dtype) && (args.a.dtype != args.b.dtype || args.a.dtype == DType::f32);
+}
+
+/// What operands are multiplied as. CPUs convert both as they are packed.
 DType operands_of(const GemmArgs& args, const DeviceInfo& device) {
+  if (is_mixed(args, device)) return args.cast == ProductCast::bf16 ? DType::bf16 : DType::f32;
   if (!is_cpu(device) || is_code(args.a.dtype)) return args.a.dtype;
   const Target target = target_of(device);
   const bool allowed = args.cast == ProductCast::bf16 || (args.a.dtype == DType::bf16 && args.b.dtype == DType::bf16);
-  const bool built = find_kernel("gemm.tiles", target, tiles::variant(DType::bf16, tiles::kPlain16)) != nullptr;
+  const bool built = find_kernel(tiles::kernel_name(tiles::kPlain16, args.gated()), target, tiles::variant(DType::bf16, tiles::kPlain16)) != nullptr;
   return allowed && built && cpu_has_fast_bf16(target) ? DType::bf16 : DType::f32;
 }
 
-Pick pick(const GemmArgs& args, const DeviceInfo& device) {
+/// Which tiles could multiply these operands: built, and the copy engine takes them where it is needed.
+struct Usable {
+  bool engine;
+  DType operands;
+  Target target;
+  const GemmArgs& args;
+
+  bool built(uint32_t c) const {
+    return (c != tiles::kRingTf32 || args.cast == ProductCast::tf32) &&
+           find_kernel(tiles::kernel_name(c, args.gated()), target, tiles::variant(operands, c)) != nullptr;
+  }
+};
+Usable usable(const GemmArgs& args, const DeviceInfo& device) {
   const bool engine = args.form == ProductForm::nt && args.k() > 0 && suits_copy_engine(args.a) && suits_copy_engine(args.b);
-  const Target target = target_of(device);
-  const DType operands = operands_of(args, device);
-  return tiles::pick_tile(args.m(), args.n(), args.k(), engine, std::max(1, device.units), [&](uint32_t c) {
-    return find_kernel(tiles::kernel_name(c), target, tiles::variant(operands, c)) != nullptr;
-  });
+  return {engine, operands_of(args, device), target_of(device), args};
+}
+
+Pick pick(const GemmArgs& args, const DeviceInfo& device) {
+  const Usable tiles_here = usable(args, device);
+  const tiles::Tuned* const row = tiles::tuned(args, device);
+  const bool by_table = row != nullptr && row->implementation == gemm_tiles.name;
+  const auto built = [&](uint32_t c) { return tiles_here.built(c); };
+  const auto best_of = [&](const auto& wanted, int split) {
+    return tiles::pick_tile(args.m(), args.n(), args.k(), tiles_here.engine, std::max(1, device.units), wanted, is_mixed(args, device), args.batch(), split);
+  };
+  if (by_table) {  // unless these operands do not suit the tile, by their alignment or number
+    const Pick best = best_of([&](uint32_t c) { return row->tile == tiles::kConfigNames[c] && built(c); }, row->split);
+    if (best.config != tiles::kConfigs) return best;
+  }
+  return best_of(built, 0);
 }
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
-  if (args.c.rank != 2 || args.a.rank != 2 || args.b.rank != 2) return "rank 2 only";
   if (args.cast == ProductCast::int8_block) return "no int8 blocks";
-  if (!is_cpu(device)) {
-    if (args.a.dtype == DType::i8) return "int8 on CPU only";
-    if (args.a.dtype == DType::f32) return "activations of 16 or 8 bits only";
-    if (args.b.dtype != args.a.dtype) return "weights of the dtype of the activations only";
-  }
-  if (args.k() == 0 && args.form == ProductForm::nt && !is_code(args.a.dtype)) return "k = 0";
-  if (std::max({args.m(), args.n(), args.k()}) > INT32_MAX / 2) return "an extent above 2^30";
+  if (!is_cpu(device) && args.a.dtype == DType::i8) return "int8 on CPU only";
+  if (args.k() == 0 && !args.gated() && args.form == ProductForm::nt && args.c.rank == 2 && !is_code(args.a.dtype)) return "k = 0";
+  if (std::max({args.m(), args.n(), args.k(), args.batch()}) > INT32_MAX / 2) return "an extent above 2^30";
+  constexpr int64_t kLeastTile = 64;
+  if (ceil_div(args.m(), kLeastTile) * ceil_div(args.n(), kLeastTile) > INT32_MAX / 2 / std::max<int64_t>(args.batch(), 1))
+    return "too many tiles";
   if (pick(args, device).config == tiles::kConfigs) return "not built for this target";
   return nullptr;
 }
@@ -57,29 +86,37 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
 /// Rows of a from which packing both operands beats the products of rows (docs/notes/gemm-cpu.md, 2026-11-30).
 constexpr int64_t kLeastRowsOnCpu = 8, kLeastRowsOfBlocks = 16;
 
+/// What the table did not choose, in microseconds: more than anything takes.
+constexpr double kNotByTable = 9e5;
+
 double cost(const GemmArgs& args, const DeviceInfo& device) {
   const int64_t least = is_quantised(args.b.dtype) ? kLeastRowsOfBlocks : kLeastRowsOnCpu;
-  if (is_cpu(device)) return args.m() < least ? 2.0 : 0.5;  // that of the products of rows is 1
+  if (const tiles::Tuned* const row = tiles::tuned(args, device)) return row->implementation == gemm_tiles.name ? 0.0 : kNotByTable;
+  if (is_cpu(device)) return args.m() < least && args.c.rank == 2 && !args.gated() ? 2.0 : 0.5;  // that of the products of rows is 1
   return pick(args, device).us;
 }
 
 /// config: index of the tile, programs that share its steps.
-void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
-  const Pick best = pick(args, device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(tiles::kernel_name(best.config), target_of(device),
+void plan_tile(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan, const Pick& best) {
+  plan.kernel = reinterpret_cast<const void*>(find_kernel(tiles::kernel_name(best.config, args.gated()), target_of(device),
                                                           tiles::variant(operands_of(args, device), best.config)));
   plan.config = {static_cast<int64_t>(best.config), best.split};
+}
+void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
+  plan_tile(args, device, plan, pick(args, device));
 }
 
 /// `by_k`: the operand is stored with k along its rows' number.
 lang::matrix_view matrix_of(const TensorView& t, bool by_k = false) {
   lang::matrix_view v;
   v.data = t.data;
-  v.rows = static_cast<int32_t>(t.dim(by_k ? 1 : 0));
-  v.cols = static_cast<int32_t>(t.dim(by_k ? 0 : 1));
+  v.rows = static_cast<int32_t>(t.dim(by_k ? -1 : -2));
+  v.cols = static_cast<int32_t>(t.dim(by_k ? -2 : -1));
   v.dtype = t.dtype;
-  v.stride = t.step(0);
-  v.vectors = vector_aligned(t.data) && v.stride * dtype_info(t.dtype).block_bytes % 16 == 0;
+  v.stride = t.step(-2);
+  if (t.rank == 3) v.batch = static_cast<int32_t>(t.dim(0)), v.batch_stride = t.step(0);
+  const int64_t bytes = dtype_info(t.dtype).block_bytes;
+  v.vectors = vector_aligned(t.data) && v.stride * bytes % 16 == 0 && v.batch_stride * bytes % 16 == 0;
   v.transposed = by_k;
   return v;
 }
@@ -104,7 +141,7 @@ void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, co
   p.tiles = {static_cast<int>(ceil_div(p.a.rows, s.bm)),
              static_cast<int>(ceil_div(p.b.rows, s.bn)),
              static_cast<int>(ceil_div(p.a.cols, s.bk)),
-             1,
+             static_cast<int>(args.batch()),
              p.a.rows,
              p.b.rows,
              static_cast<int>(plan.config[1])};
@@ -117,6 +154,14 @@ void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*
   if (args.c.size() == 0) return;
   const lang::matrix_view a = matrix_of(args.a, args.form == ProductForm::tn),
                           b = matrix_of(args.b, args.form != ProductForm::nt);
+  if (args.gated()) {
+    kernels::GatedEpilogue gated;
+    gated.tanh_form = args.activation == Activation::gelu_tanh;
+    if (args.bias.defined()) gated.bias = column_vector(args.bias);
+    if (args.gate.defined()) gated.gate = matrix_of(args.gate);
+    if (args.residual.defined()) gated.residual = matrix_of(args.residual);
+    return launch(plan, stream, args, a, b, gated);
+  }
   kernels::AffineEpilogue affine;
   if (args.bias.defined()) affine.bias = column_vector(args.bias);
   if (args.residual.defined()) affine.residual = matrix_of(args.residual);
@@ -130,6 +175,32 @@ void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*
 }
 
 }  // namespace
+
+std::vector<tiles::Candidate> tiles::candidates(const GemmArgs& args, const DeviceInfo& device) {
+  std::vector<Candidate> all;
+  Plan<GemmArgs> plan;
+  plan.device = &device;
+  if (gemm_portable.supports(args, device) == nullptr) {
+    plan.implementation = &gemm_portable;
+    gemm_portable.plan(args, device, plan);
+    all.push_back({gemm_portable.name, "", 1, plan});
+  }
+  if (gemm_tiles.supports(args, device) != nullptr) return all;
+  plan = {};
+  plan.device = &device;
+  plan.implementation = &gemm_tiles;
+  const Usable here = usable(args, device);
+  for (uint32_t c = 0; c < kConfigs; ++c) {
+    for (const int split : {1, 2, 4, 8}) {
+      const Pick pick = pick_tile(args.m(), args.n(), args.k(), here.engine, std::max(1, device.units),
+                                  [&](uint32_t other) { return other == c && here.built(c); }, is_mixed(args, device), args.batch(), split);
+      if (pick.config == kConfigs) continue;
+      plan_tile(args, device, plan, pick);
+      all.push_back({gemm_tiles.name, kConfigNames[c], split, plan});
+    }
+  }
+  return all;
+}
 
 const Implementation<GemmArgs> gemm_tiles{"tiles", Tier::portable, supports, cost, make_plan, run};
 

@@ -17,7 +17,15 @@ struct ScaledEpilogue {
   AffineEpilogue affine;
 };
 
-/// The same where a and b have changed places, because one has few rows: tiles hold the result turned on its side, and bias runs down them.
+/// c = activation(gate) * (a b^T + bias) + residual, or without a gate activation(a b^T + bias) + residual. The kernel is in gemm_gated.hpp.
+struct GatedEpilogue {
+  bool tanh_form = false;      ///< GELU by its tanh form, else SiLU
+  lang::any_vector bias;       ///< [n]; bias.data may be null
+  lang::matrix_view gate;      ///< like c; gate.data may be null
+  lang::matrix_view residual;  ///< like c; residual.data may be null
+};
+
+/// AffineEpilogue where a and b have changed places, because one has few rows: tiles hold the result turned on its side, and bias runs down them.
 struct AcrossEpilogue : AffineEpilogue {};
 
 template <class Epilogue>

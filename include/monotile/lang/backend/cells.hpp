@@ -2,16 +2,17 @@
 // Words on accumulators, the same for every matrix path. They stand on the path's `each_vector`, which gives the
 // elements that a lane holds, a few neighbours of a row at a time, and on its `promote` and `rounding`.
 
+#include "monotile/lang/converted.hpp"
 #include "monotile/lang/tile_config.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
-/// f(a value of the element type `dtype`): fp32 or the storage type of the operands; beside codes either type of 16 bits.
+/// f(a value of the element type `dtype`): fp32 or the storage type of the operands; beside codes and converted operands either type of 16 bits.
 template <class Ctx, class F>
 MT_FN void with_element_type(Ctx&, DType dtype, F f) {
   if (dtype == DType::f32) {
     f(float{});
-  } else if constexpr (sizeof(typename Ctx::storage) == 1) {
+  } else if constexpr (sizeof(typename Ctx::storage) == 1 || conversion_of<typename Ctx::storage>::wanted) {
     if (dtype == DType::bf16) {
       f(bfloat16_t{});
     } else {
@@ -71,6 +72,22 @@ MT_FN void add_cells(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& 
       MT_UNROLL
       for (float& x : v) {
         if (col < cx.space.cols) x += promote(*from);
+        ++col, ++from;
+      }
+    });
+  });
+}
+/// acc = f(acc, cells[row, column]), of the same matrix of the batch.
+template <class Ctx, class Acc, class F>
+MT_FN void map_cells_with(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& cells, F f) {
+  with_element_type(cx, cells.dtype, [&](auto type) {
+    const auto* data = static_cast<const decltype(type)*>(cells.data) + t.batch * cells.batch_stride;
+    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+      if (row >= cx.space.rows) return;
+      const auto* from = data + row * cells.stride + col;
+      MT_UNROLL
+      for (float& x : v) {
+        if (col < cx.space.cols) x = f(x, promote(*from));
         ++col, ++from;
       }
     });

@@ -15,7 +15,7 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasWarpgroups = false;
-inline constexpr bool kHasRing = false, kHasMfma = false;
+inline constexpr bool kHasRing = false, kHasMfma = false, kHasTf32 = false;
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
 
@@ -148,6 +148,28 @@ MT_FN void add_cells(tile_context<T>&, tile_acc<Cfg>& acc, const tile_coord& t, 
     const auto* first = data + t.batch * cells.batch_stride + t.m * cells.stride + t.n;
     each_piece(acc,
                [&](int m, int n, float* sums, int count) { add_elements(sums, first + m * cells.stride + n, count); });
+  });
+}
+/// acc = f(acc) and acc = f(acc, cells), eight at a time.
+template <class Cfg, class T, class F>
+MT_FN void map_cells(tile_context<T>&, tile_acc<Cfg>& acc, const tile_coord&, F f) {
+  settle(acc);
+  each_piece(acc, [&](int, int, float* sums, int) {
+    for (int i = 0; i < kPanel; i += 8) store_pack(sums + i, pack<8>(f(load_pack<8>(sums + i))));
+  });
+}
+template <class Cfg, class T, class F>
+MT_FN void map_cells_with(tile_context<T>&, tile_acc<Cfg>& acc, const tile_coord& t, const matrix_view& cells, F f) {
+  settle(acc);
+  with_plain(cells.data, cells.dtype, [&](const auto* data) {
+    const auto* first = data + t.batch * cells.batch_stride + t.m * cells.stride + t.n;
+    each_piece(acc, [&](int m, int n, float* sums, int count) {
+      const auto* const row = first + m * cells.stride + n;
+      for (int i = 0; i < count; i += 8) {
+        const pack<8> cell = i + 8 <= count ? load_pack<8>(row + i) : load_pack_tail<8>(row + i, count - i, 0.0f);
+        store_pack(sums + i, pack<8>(f(load_pack<8>(sums + i), cell)));
+      }
+    });
   });
 }
 template <class Cfg, class T>

@@ -16,6 +16,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 /// This target has warpgroup instructions, tensor maps and clusters.
 inline constexpr bool kHasWarpgroups = kTarget == Target::cuda_sm90;
 inline constexpr bool kHasRing = true, kHasMfma = false;
+inline constexpr bool kHasTf32 = true;
 
 namespace hopper {
 

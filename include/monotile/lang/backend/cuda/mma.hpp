@@ -2,7 +2,9 @@
 // mma.sync, ldmatrix and cp.async: the matrix instructions that every NVIDIA GPU since sm_80 has.
 
 #include "monotile/lang/backend/cuda/primitives.hpp"
+#include "monotile/lang/backend/simt/lane_unit.hpp"
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
+#include "monotile/lang/converted.hpp"
 
 #define MT_DEVICE __device__ __forceinline__
 #define MT_PRAGMA_(text) _Pragma(#text)
@@ -71,7 +73,22 @@ struct ldmatrix {
                  : "r"(shared_address(row[0]))
                  : "memory");
   }
+  /// Half away from zero; infinity and NaN stay.
+  static MT_DEVICE uint32_t round_to_tf32(uint32_t v) {
+    uint32_t r;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "r"(v));
+    return r;
+  }
 };
+struct chunk_reader {
+  static MT_DEVICE void read16(uint32_t (&w)[4][1], const unsigned char* const (&from)[1], const int (&)[1]) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0][0]), "=r"(w[1][0]), "=r"(w[2][0]), "=r"(w[3][0])
+                 : "r"(shared_address(from[0]))
+                 : "memory");
+  }
+};
+using float_unit = lane_unit<chunk_reader>;
 
 /// Copies of 16 bytes under way, in groups.
 struct copy_queue {
@@ -141,5 +158,15 @@ MT_DEVICE void matrix_unit::multiply<half_t>(float (&d)[4][1], const uint32_t (&
   MT_MMA_SYNC("f16.f16");
 }
 #undef MT_MMA_SYNC
+
+/// fp32 rounded to tf32 as fragments are read.
+struct tf32_unit : ldmatrix_tf32_loads<ldmatrix> {
+  template <class T>
+  static MT_DEVICE void multiply(float (&d)[4][1], const uint32_t (&a)[4][1], const uint32_t (&b)[2][1]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0][0]), "+f"(d[1][0]), "+f"(d[2][0]), "+f"(d[3][0])
+        : "r"(a[0][0]), "r"(a[1][0]), "r"(a[2][0]), "r"(a[3][0]), "r"(b[0][0]), "r"(b[1][0]));
+  }
+};
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

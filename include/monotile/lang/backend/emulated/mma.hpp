@@ -9,8 +9,10 @@
 #include "monotile/lang/backend/emulated/primitives.hpp"
 #include "monotile/lang/backend/emulated/shared_memory.hpp"
 #include "monotile/lang/backend/simt/codes.hpp"
+#include "monotile/lang/backend/simt/lane_unit.hpp"
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
 #include "monotile/lang/backend/simt/mfma.hpp"
+#include "monotile/lang/converted.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -106,22 +108,28 @@ struct register_queue {
   int next_ = 0;  // `put` is called lane by lane
 };
 
+/// Element `e` of a fragment: two to a word, or one. Of tf32 the instruction does not look at the last 13 bits.
+template <class T>
+inline float element_of_word(uint32_t word, int e) {
+  if constexpr (sizeof(T) == 2) return promote(T{static_cast<uint16_t>(word >> (16 * (e % 2)))});
+  return __builtin_bit_cast(float, word & ~uint32_t{0x1fff});
+}
 /// d += a b^T by the coordinates of the fragments.
 template <class Atom, class T, int WordsA, int WordsB>
 inline void multiply_by_coordinates(float (&d)[Atom::c_elements][kLanes], const uint32_t (&a)[WordsA][kLanes],
                                     const uint32_t (&b)[WordsB][kLanes]) {
-  static_assert(Atom::lanes == kLanes && WordsA * 2 == Atom::a_elements && WordsB * 2 == Atom::b_elements);
-  const auto element = [](uint32_t word, int e) { return promote(T{static_cast<uint16_t>(word >> (16 * (e % 2)))}); };
+  constexpr int kPer = 4 / static_cast<int>(sizeof(T));  // elements of a word
+  static_assert(Atom::lanes == kLanes && WordsA * kPer == Atom::a_elements && WordsB * kPer == Atom::b_elements);
   float x[Atom::m][Atom::k], y[Atom::n][Atom::k];
   const int wrong = emulated::planted(emulated::Fault::fragment_map) ? 1 : 0;
   for (int l = 0; l < kLanes; ++l) {
     for (int e = 0; e < Atom::a_elements; ++e) {
       const coordinate at = Atom::a(l ^ wrong, e);
-      x[at.row][at.col] = element(a[e / 2][l], e);
+      x[at.row][at.col] = element_of_word<T>(a[e / kPer][l], e);
     }
     for (int e = 0; e < Atom::b_elements; ++e) {
       const coordinate at = Atom::b(l, e);
-      y[at.row][at.col] = element(b[e / 2][l], e);
+      y[at.row][at.col] = element_of_word<T>(b[e / kPer][l], e);
     }
   }
   for (int l = 0; l < kLanes; ++l) {
@@ -144,12 +152,23 @@ struct ldmatrix {
       for (int l = 0; l < 32; ++l) std::memcpy(&r[i][l], row[8 * i + l / 4] + l % 4 * 4, 4);
     }
   }
+  /// Half away from zero; infinity and NaN stay.
+  static uint32_t round_to_tf32(uint32_t v) {
+    return (v & 0x7f800000u) == 0x7f800000u ? v | (v & 0x1fffu) << 10 : (v + 0x1000u) & ~0x1fffu;
+  }
 };
 
 struct mma_sync_unit : ldmatrix_loads<ldmatrix> {
   template <class T>
   static void multiply(float (&d)[4][kLanes], const uint32_t (&a)[4][kLanes], const uint32_t (&b)[2][kLanes]) {
     multiply_by_coordinates<mma_m16n8k16, T>(d, a, b);
+  }
+};
+
+struct mma_sync_tf32_unit : ldmatrix_tf32_loads<ldmatrix> {
+  template <class T>
+  static void multiply(float (&d)[4][kLanes], const uint32_t (&a)[4][kLanes], const uint32_t (&b)[2][kLanes]) {
+    multiply_by_coordinates<mma_m16n8k8, T>(d, a, b);
   }
 };
 
@@ -164,6 +183,27 @@ struct lds_reader {
       words[0][l] = both[0], words[1][l] = both[1];
     }
     emulated::count_shared_access(from, kLanes, 8, emulated::Phases::consecutive);
+  }
+};
+/// A chunk of 16 bytes of a row: at once where copies leave chunks as they are, else by halves.
+struct chunk_reader {
+  static void read16(uint32_t (&words)[4][kLanes], const unsigned char* const (&from)[kLanes], const int (&rows)[kLanes]) {
+    if (kWave == 64) {
+      for (int half = 0; half < 2; ++half) {
+        const unsigned char* at[kLanes];
+        uint32_t two[2][kLanes];
+        for (int l = 0; l < kLanes; ++l) at[l] = from[l] + mfma_half(rows[l], 8 * half);
+        lds_reader::read8(two, at);
+        for (int l = 0; l < kLanes; ++l) words[2 * half][l] = two[0][l], words[2 * half + 1][l] = two[1][l];
+      }
+      return;
+    }
+    for (int l = 0; l < kLanes; ++l) {
+      emulated::note_read(from[l], 16);
+      const vector16 v = load16(from[l]);
+      for (int w = 0; w < 4; ++w) words[w][l] = v.word[w];
+    }
+    emulated::count_shared_access(from, kLanes, 16);
   }
 };
 template <class Atom>
@@ -186,6 +226,9 @@ struct unit_of_wave<64> {
   using queue = register_queue;
 };
 using matrix_unit = unit_of_wave<kWave>::type;
+using float_unit = lane_unit<chunk_reader>;
+/// For fp32 rounded to tf32.
+using tf32_unit = mma_sync_tf32_unit;
 using copy_queue = unit_of_wave<kWave>::queue;
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -9,6 +9,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasWarpgroups = false;
 inline constexpr bool kHasRing = false, kHasMfma = arch::matrices != hip::arch::matrix::none;
+inline constexpr bool kHasTf32 = false;
 
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_FN void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {

@@ -2,6 +2,7 @@
 // MFMA and copies through registers: the matrix instructions of CDNA.
 
 #include "monotile/lang/backend/hip/primitives.hpp"
+#include "monotile/lang/backend/simt/lane_unit.hpp"
 #include "monotile/lang/backend/simt/mfma.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -87,6 +88,21 @@ struct lds_reader {
     words[0][0] = q.x, words[1][0] = q.y;
   }
 };
+
+/// A chunk of 16 bytes of a row, by the halves that copies exchanged.
+struct chunk_reader {
+  static MT_FN void read16(uint32_t (&words)[4][1], const unsigned char* const (&from)[1], const int (&rows)[1]) {
+    MT_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const unsigned char* const at[1] = {from[0] + mfma_half(rows[0], 8 * half)};
+      uint32_t two[2][1];
+      lds_reader::read8(two, at);
+      words[2 * half][0] = two[0][0], words[2 * half + 1][0] = two[1][0];
+    }
+  }
+};
+using float_unit = lane_unit<chunk_reader>;
+using tf32_unit = float_unit;  ///< none: fp32
 
 /// One struct per instruction: d += a b^T. Which chip has which stands in `arch::matrices`.
 #if defined(__HIP_DEVICE_COMPILE__)

@@ -36,4 +36,29 @@ struct ldmatrix_loads {
   }
 };
 
+/// Words of tf32: a row of an 8 x 8 matrix of 16 bits is four of them, and lands where mma_m16n8k8 wants it.
+template <class Instruction>
+struct ldmatrix_tf32_loads {
+  using atom = mma_m16n8k8;
+  using loads = ldmatrix_loads<Instruction>;
+  static constexpr int a_words = loads::a_words, b_words = loads::b_words, b_at_once = loads::b_at_once;
+
+  template <class Ctx, class Tile>
+  static MT_FN void load_a(Ctx& cx, uint32_t (&a)[4][kLanes], const Tile& tile, int row, int k) {
+    loads::load_a(cx, a, tile, row, k);
+    MT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      for (int l = 0; l < kLanes; ++l) a[i][l] = Instruction::round_to_tf32(a[i][l]);
+    }
+  }
+  template <class Ctx, class Tile>
+  static MT_FN void load_b(Ctx& cx, uint32_t (&b)[2][2][kLanes], const Tile& tile, int row, int k) {
+    loads::load_b(cx, b, tile, row, k);
+    MT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      for (int l = 0; l < kLanes; ++l) b[i / 2][i % 2][l] = Instruction::round_to_tf32(b[i / 2][i % 2][l]);
+    }
+  }
+};
+
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -3,9 +3,13 @@
 // Serves mma.sync with cp.async (sm_80). The staged schedule is for machines whose copies go through registers (CDNA, MFMA). The emulated
 // GPUs run them with the fragments, swizzles and waits of the chips.
 
+#include <type_traits>
+
 #include "monotile/lang/backend/cells.hpp"
 #include "monotile/lang/backend/simt/tile.hpp"
+#include "monotile/lang/converted.hpp"
 #include "monotile/lang/fragment.hpp"
+#include "monotile/lang/quant.hpp"
 
 #if defined(__CUDACC__)
 #define MT_COPY_UNROLL _Pragma("unroll 1")
@@ -54,17 +58,37 @@ struct ring_context {
   MT_FN int lane(int l) const { return program.thread(l) % kWave; }
 };
 
-template <class Cfg>
+/// What multiplies operands of type T: matrix instructions, those of tf32, or lanes.
+template <class T>
+struct unit_for {
+  using type = matrix_unit;
+};
+template <>
+struct unit_for<converted<float>> {
+  using type = float_unit;
+};
+template <>
+struct unit_for<converted<tf32_t>> {
+  using type = tf32_unit;
+};
+template <class T>
+using unit_of = typename unit_for<T>::type;
+template <class T>
+inline constexpr bool by_lanes = false;
+template <>
+inline constexpr bool by_lanes<converted<float>> = true;
+
+template <class Cfg, class T>
 struct ring_acc {
-  using atom = matrix_unit::atom;
+  using atom = typename unit_of<T>::atom;
   static constexpr int tall = kWaveTile / atom::m, wide = kWaveTile / atom::n;
   float d[tall][wide][atom::c_elements][kLanes];
 };
 
 /// f(values, row, column of the first) for the elements that each lane holds.
 template <class Cfg, class T, class F>
-MT_FN void each_vector(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const tile_coord& t, F f) {
-  using Acc = ring_acc<Cfg>;
+MT_FN void each_vector(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const tile_coord& t, F f) {
+  using Acc = ring_acc<Cfg, T>;
   using Atom = typename Acc::atom;
   constexpr int kVector = Atom::c_vector;
   for (int l = 0; l < kLanes; ++l) {
@@ -109,7 +133,7 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
     for (int i = 0; i < kRounds; ++i) {
       for (int l = 0; l < kLanes; ++l) {
         const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
-        const int r = number / kChunks, at = number % kChunks, c = col + at * kVector;
+        const int r = number % R, at = number / R, c = col + at * kVector;  // neighbours read neighbours
         packed<T, kVector> v{};
         MT_UNROLL
         for (int e = 0; e < kVector; ++e) {
@@ -155,6 +179,166 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
   }
 }
 
+/// f(dtype as a constant): of a plain type, or of any that weights may have.
+template <bool Blocks, class F>
+MT_FN void with_source(DType dtype, F f) {
+  if constexpr (Blocks) {
+    if (dtype == DType::q4_0) return f(std::integral_constant<DType, DType::q4_0>{});
+    if (dtype == DType::q5_0) return f(std::integral_constant<DType, DType::q5_0>{});
+    if (dtype == DType::q8_0) return f(std::integral_constant<DType, DType::q8_0>{});
+    if (dtype == DType::q4_k) return f(std::integral_constant<DType, DType::q4_k>{});
+    if (dtype == DType::q6_k) return f(std::integral_constant<DType, DType::q6_k>{});
+  }
+  if (dtype == DType::f32) return f(std::integral_constant<DType, DType::f32>{});
+  if (dtype == DType::f16) return f(std::integral_constant<DType, DType::f16>{});
+  f(std::integral_constant<DType, DType::bf16>{});
+}
+template <DType D>
+struct plain_type;
+template <>
+struct plain_type<DType::f32> {
+  using type = float;
+};
+template <>
+struct plain_type<DType::f16> {
+  using type = half_t;
+};
+template <>
+struct plain_type<DType::bf16> {
+  using type = bfloat16_t;
+};
+
+/// Elements [first, first + 8) of a matrix as fp32, of which `exist` are there; of a block type all are.
+template <DType D, bool Vectors>
+MT_FN void load_eight(float (&out)[8], const void* data, int64_t first, int exist) {
+  if constexpr (is_quantised(D)) {
+    unpack8<D>(static_cast<const uint8_t*>(data), first, out);
+  } else {
+    using E = typename plain_type<D>::type;
+    const E* const p = static_cast<const E*>(data) + first;
+    if constexpr (Vectors) {
+      constexpr int kPer = 16 / static_cast<int>(sizeof(E));
+      MT_UNROLL
+      for (int i = 0; i < 8; i += kPer) {
+        const auto v = __builtin_bit_cast(packed<E, kPer>, load16(p + i));
+        MT_UNROLL
+        for (int e = 0; e < kPer; ++e) out[i + e] = promote(v.v[e]);
+      }
+    } else {
+      MT_UNROLL
+      for (int e = 0; e < 8; ++e) {
+        if (e < exist) out[e] = promote(p[e]);
+      }
+    }
+  }
+}
+
+/// Eight values as the words of a tile's elements.
+template <class T>
+MT_FN uint32_t element_word(const float* v, int word) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(uint32_t, v[word]);
+  } else {
+    const T low = rounding<T>::apply(v[2 * word]), high = rounding<T>::apply(v[2 * word + 1]);
+    return low.bits | static_cast<uint32_t>(high.bits) << 16;
+  }
+}
+
+/// Rows and columns of a matrix of another type than the tile's: read, converted and put down, a few rounds of eight elements a lane at a time, so that
+/// their loads are under way together.
+template <DType D, bool Whole, class Cfg, class T, int R, int C, along A>
+MT_FN void copy_converted(ring_context<Cfg, converted<T>>& cx, smem_tile<converted<T>, R, C, A>& to,
+                          const matrix_view& from, int64_t matrix, int row, int col) {
+  using Tile = smem_tile<converted<T>, R, C, A>;
+  constexpr int kThreads = ring_context<Cfg, converted<T>>::threads, kEights = C / 8, kRounds = R * kEights / kThreads;
+  constexpr int kChunks = static_cast<int>(sizeof(T)) / 2;  // of 16 bytes that eight elements become
+  constexpr int kMost = sizeof(T) == 4 ? 2 : 4, kAtOnce = kRounds < kMost ? kRounds : kMost;  // as registers allow
+  constexpr int kSlot = Tile::axis == along::m ? 0 : copy_queue::most / 2;
+  static_assert(R * kEights % kThreads == 0 && kRounds % kAtOnce == 0, "every lane copies the same number of elements");
+  const bool across = !is_quantised(D) && !Whole && from.transposed;
+  MT_COPY_UNROLL
+  for (int first = 0; first < kRounds; first += kAtOnce) {
+    uint32_t words[kAtOnce][4 * kChunks][kLanes];
+    MT_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      for (int l = 0; l < kLanes; ++l) {
+        const int number = cx.program.thread(l) + (first + i) * kThreads;
+        const int r = across ? number % R : number / kEights, c = col + (across ? number / R : number % kEights) * 8;
+        const int left = row + r < from.rows ? from.cols - c : 0, exist = Whole ? 8 : left < 0 ? 0 : left < 8 ? left : 8;
+        float v[8] = {};
+        if constexpr (!is_quantised(D)) {
+          if (across) {
+            const auto* const p = static_cast<const typename plain_type<D>::type*>(from.data) + matrix + row + r;
+            MT_UNROLL
+            for (int e = 0; e < 8; ++e) {
+              if (e < exist) v[e] = promote(p[(c + e) * from.stride]);
+            }
+          } else {
+            load_eight<D, Whole>(v, from.data, matrix + (row + r) * from.stride + c, exist);
+          }
+        } else {  // without a branch, which would keep the loads apart: what does not exist is read somewhere else
+          const int there = row + r < from.rows ? row + r : from.rows - 1, within = c + 8 <= from.cols ? c : from.cols - 8;
+          load_eight<D, Whole>(v, from.data, matrix + there * from.stride + within, exist);
+        }
+        MT_UNROLL
+        for (int w = 0; w < 4 * kChunks; ++w)
+          words[i][w][l] = is_quantised(D) && exist == 0 ? 0u : element_word<T>(v, w);
+      }
+    }
+    MT_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      MT_UNROLL
+      for (int h = 0; h < kChunks; ++h) {
+        for (int l = 0; l < kLanes; ++l) {
+          const int number = cx.program.thread(l) + (first + i) * kThreads;
+          const int r = across ? number % R : number / kEights, at = across ? number / R : number % kEights;
+          vector16 v;
+          MT_UNROLL
+          for (int w = 0; w < 4; ++w) v.word[w] = words[i][4 * h + w][l];
+          cx.copies.put(to.data + Tile::offset(r, at * kChunks + h), v, r, kSlot + (first + i) * kChunks + h);
+        }
+      }
+    }
+  }
+}
+
+/// The same of any dtype, converted. What is of the tile's type already is only moved.
+template <class Cfg, class T, int R, int C, along A>
+MT_FN void copy_async(ring_context<Cfg, converted<T>>& cx, smem_tile<converted<T>, R, C, A>& to, const matrix_view& from,
+                      int batch, int row, int col) {
+  const int64_t matrix = batch * from.batch_stride;
+  with_source<A == along::n>(from.dtype, [&](auto dtype) {
+    constexpr DType D = decltype(dtype)::value;
+    const bool whole = !from.transposed && from.vectors && row + R <= from.rows && col + C <= from.cols;
+    if constexpr (D == dtype_of<T>) {
+      using Tile = smem_tile<converted<T>, R, C, A>;
+      constexpr int kThreads = ring_context<Cfg, converted<T>>::threads, kVector = 16 / static_cast<int>(sizeof(T));
+      constexpr int kChunks = C / kVector, kRounds = R * kChunks / kThreads;
+      constexpr int kSlot = Tile::axis == along::m ? 0 : copy_queue::most / 2;
+      if (whole) {
+        const T* const first = static_cast<const T*>(from.data) + matrix + row * from.stride + col;
+        MT_UNROLL
+        for (int i = 0; i < kRounds; ++i) {
+          for (int l = 0; l < kLanes; ++l) {
+            const int number = cx.program.thread(l) + i * kThreads;
+            const int r = number / kChunks, at = number % kChunks;
+            cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l), r,
+                          kSlot + i);
+          }
+        }
+        return;
+      }
+      copy_converted<D, false>(cx, to, from, matrix, row, col);
+    } else if constexpr (is_quantised(D)) {
+      copy_converted<D, false>(cx, to, from, matrix, row, col);
+    } else if (whole) {
+      copy_converted<D, true>(cx, to, from, matrix, row, col);
+    } else {
+      copy_converted<D, false>(cx, to, from, matrix, row, col);
+    }
+  });
+}
+
 /// Two codes of each word, as fp16.
 template <class T, int Words>
 MT_FN void widen_codes(uint32_t (&halves)[Words][kLanes], const uint32_t (&codes)[Words][kLanes], int pair) {
@@ -169,10 +353,10 @@ MT_FN void widen_codes(uint32_t (&halves)[Words][kLanes], const uint32_t (&codes
 /// instruction's own order, alike for both operands.
 template <class Cfg, class T, int M, int N, int K, along A1, along A2>
   requires(sizeof(T) == 1)
-MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const smem_tile<T, M, K, A1>& a,
+MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a,
                const smem_tile<T, N, K, A2>& b) {
   using Unit = matrix_unit;
-  using Acc = ring_acc<Cfg>;
+  using Acc = ring_acc<Cfg, T>;
   constexpr int kSteps = K / 2 / Unit::atom::k, kAtOnce = Unit::b_at_once;
   MT_NO_UNROLL
   for (int step = 0; step < kSteps; ++step) {
@@ -202,22 +386,53 @@ MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const smem_tile<T, 
   }
 }
 
+/// acc += a b^T of fp32, four elements along k at a time.
+template <class Cfg, class T, int M, int N, int K, along A1, along A2>
+  requires(by_lanes<T>)
+MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a,
+               const smem_tile<T, N, K, A2>& b) {
+  using Unit = unit_of<T>;
+  using Acc = ring_acc<Cfg, T>;
+  MT_NO_UNROLL
+  for (int chunk = 0; chunk < K / Unit::atom::k; ++chunk) {
+    float x[Acc::tall][4][kLanes];
+    MT_UNROLL
+    for (int i = 0; i < Acc::tall; ++i) Unit::load(cx, x[i], a, cx.first_m + i * Unit::atom::m, chunk);
+    MT_UNROLL
+    for (int j = 0; j < Acc::wide; ++j) {
+      MT_UNROLL
+      for (int c = 0; c < Unit::atom::c_elements; ++c) {
+        float y[4][kLanes];
+        Unit::load(cx, y, b, cx.first_n + j * Unit::atom::n, chunk, c);
+        MT_UNROLL
+        for (int e = 0; e < 4; ++e) {
+          MT_UNROLL
+          for (int i = 0; i < Acc::tall; ++i) {
+            for (int l = 0; l < kLanes; ++l) acc.d[i][j][c][l] = fma_of(x[i][e][l], y[e][l], acc.d[i][j][c][l]);
+          }
+        }
+      }
+    }
+  }
+}
+
 /// acc += a b^T. The fragments of the next step along k are read while the products of this one run.
 template <class Cfg, class T, int M, int N, int K, along A1, along A2>
-  requires(sizeof(T) > 1)
-MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const smem_tile<T, M, K, A1>& a,
+  requires(sizeof(T) > 1 && !by_lanes<T>)
+MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a,
                const smem_tile<T, N, K, A2>& b) {
-  using Unit = matrix_unit;
-  using Acc = ring_acc<Cfg>;
+  using Unit = unit_of<T>;
+  using Acc = ring_acc<Cfg, T>;
   constexpr int kSteps = K / Unit::atom::k, kAtOnce = Unit::b_at_once;
+  constexpr int kStride = Unit::atom::k * static_cast<int>(sizeof(T)) / 2;  // of a step, counted in 16 bits as fragments are
   uint32_t x[2][Acc::tall][Unit::a_words][kLanes], y[2][Acc::wide / kAtOnce][kAtOnce][Unit::b_words][kLanes];
   const auto read = [&](int step) {
     MT_UNROLL
     for (int i = 0; i < Acc::tall; ++i)
-      Unit::load_a(cx, x[step % 2][i], a, cx.first_m + i * Unit::atom::m, step * Unit::atom::k);
+      Unit::load_a(cx, x[step % 2][i], a, cx.first_m + i * Unit::atom::m, step * kStride);
     MT_UNROLL
     for (int j = 0; j < Acc::wide / kAtOnce; ++j)
-      Unit::load_b(cx, y[step % 2][j], b, cx.first_n + j * kAtOnce * Unit::atom::n, step * Unit::atom::k);
+      Unit::load_b(cx, y[step % 2][j], b, cx.first_n + j * kAtOnce * Unit::atom::n, step * kStride);
   };
   read(0);
   MT_UNROLL
@@ -227,14 +442,14 @@ MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const smem_tile<T, 
     for (int i = 0; i < Acc::tall; ++i) {
       MT_UNROLL
       for (int j = 0; j < Acc::wide; ++j) {
-        Unit::template multiply<T>(acc.d[i][j], x[step % 2][i], y[step % 2][j / kAtOnce][j % kAtOnce]);
+        Unit::template multiply<typename conversion_of<T>::element>(acc.d[i][j], x[step % 2][i], y[step % 2][j / kAtOnce][j % kAtOnce]);
       }
     }
   }
 }
 
 template <class Cfg, class T>
-MT_FN void store(ring_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, ring_acc<Cfg>& acc) {
+MT_FN void store(ring_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, ring_acc<Cfg, T>& acc) {
   store_from_registers(cx, c, t, acc);
 }
 
@@ -245,8 +460,10 @@ MT_FN auto ring_context_of(Context& ctx, const tile_space& space) {
   return ring_context<Cfg, typename decltype(Stage::a)::element>{
       ctx, space, {}, wave / wide * kWaveTile, wave % wide * kWaveTile};
 }
+template <class Cfg, class Stage>
+using ring_acc_for = ring_acc<Cfg, typename decltype(Stage::a)::element>;
 template <class Cfg, class T>
-MT_FN void clear(ring_context<Cfg, T>& cx, ring_acc<Cfg>& acc, const tile_coord& t) {
+MT_FN void clear(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const tile_coord& t) {
   each_vector(cx, acc, t, [](auto& v, int, int) {
     MT_UNROLL
     for (float& x : v) x = 0.0f;
@@ -262,22 +479,39 @@ MT_FN void ring_mainloop(Context& ctx, const tile_space& space, Load load, Compu
   Stage* stage = reinterpret_cast<Stage*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
   auto cx = ring_context_of<Cfg, Stage>(ctx, space);
   const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
-  ring_acc<Cfg> acc;
+  ring_acc_for<Cfg, Stage> acc;
   clear(cx, acc, t);
-  MT_UNROLL
-  for (int s = 0; s < Cfg::stages - 1; ++s) {
-    if (s < space.k) load(cx, stage[s], t, s);
-    cx.copies.close_group();
-  }
-  int read = 0, write = Cfg::stages - 1;
-  for (int k = 0; k < space.k; ++k) {
-    cx.copies.template wait<Cfg::stages - 2>();
-    ctx.barrier();  // this stage is there for all waves, and all have left the one that is filled next
-    if (k + Cfg::stages - 1 < space.k) load(cx, stage[write], t, k + Cfg::stages - 1);
-    cx.copies.close_group();
-    compute(cx, acc, stage[read]);
-    if (++read == Cfg::stages) read = 0;
-    if (++write == Cfg::stages) write = 0;
+  if constexpr (conversion_of<typename decltype(Stage::a)::element>::wanted) {  // the same with one place for the copies, which are much code
+    int read = 0, write = 0;
+    MT_NO_UNROLL
+    for (int k = 1 - Cfg::stages; k < space.k; ++k) {
+      if (k >= 0) {
+        cx.copies.template wait<Cfg::stages - 2>();
+        ctx.barrier();
+      }
+      if (k + Cfg::stages - 1 < space.k) load(cx, stage[write], t, k + Cfg::stages - 1);
+      cx.copies.close_group();
+      if (++write == Cfg::stages) write = 0;
+      if (k < 0) continue;
+      compute(cx, acc, stage[read]);
+      if (++read == Cfg::stages) read = 0;
+    }
+  } else {
+    MT_UNROLL
+    for (int s = 0; s < Cfg::stages - 1; ++s) {
+      if (s < space.k) load(cx, stage[s], t, s);
+      cx.copies.close_group();
+    }
+    int read = 0, write = Cfg::stages - 1;
+    for (int k = 0; k < space.k; ++k) {
+      cx.copies.template wait<Cfg::stages - 2>();
+      ctx.barrier();  // this stage is there for all waves, and all have left the one that is filled next
+      if (k + Cfg::stages - 1 < space.k) load(cx, stage[write], t, k + Cfg::stages - 1);
+      cx.copies.close_group();
+      compute(cx, acc, stage[read]);
+      if (++read == Cfg::stages) read = 0;
+      if (++write == Cfg::stages) write = 0;
+    }
   }
   finish(cx, acc, t);
 }
@@ -293,7 +527,7 @@ MT_FN void staged_mainloop(Context& ctx, const tile_space& space, Load load, Com
   Stage& stage = *reinterpret_cast<Stage*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
   auto cx = ring_context_of<Cfg, Stage>(ctx, space);
   const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
-  ring_acc<Cfg> acc;
+  ring_acc_for<Cfg, Stage> acc;
   clear(cx, acc, t);
   if (space.k > 0) load(cx, stage, t, 0);
   for (int k = 0; k < space.k; ++k) {

@@ -12,13 +12,14 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasWarpgroups = false;
 inline constexpr bool kHasRing = true, kHasMfma = false;
+inline constexpr bool kHasTf32 = false;
 
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_FN void mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   Stage& stage = *reinterpret_cast<Stage*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) & ~uintptr_t{1023});
   auto cx = ring_context_of<Cfg, Stage>(ctx, space);
   const tile_coord t = tile_at<Cfg>(space, static_cast<int>(ctx.program));
-  ring_acc<Cfg> acc;
+  ring_acc_for<Cfg, Stage> acc;
   clear(cx, acc, t);
   for (int k = 0; k < space.k; ++k) {
     ctx.barrier();  // all waves have left the stage

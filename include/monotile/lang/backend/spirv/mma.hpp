@@ -4,6 +4,7 @@
 #include "monotile/lang/backend/spirv/primitives.hpp"
 
 #include "monotile/lang/backend/simt/codes.hpp"
+#include "monotile/lang/backend/simt/lane_unit.hpp"
 #include "monotile/lang/fragment.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -65,5 +66,16 @@ struct matrix_unit {
     }
   }
 };
+
+struct chunk_reader {
+  static MT_FN void read16(uint32_t (&words)[4][kLanes], const unsigned char* const (&from)[kLanes], const int (&)[kLanes]) {
+    for (int l = 0; l < kLanes; ++l) {
+      const vector16 v = load16(from[l]);
+      for (int w = 0; w < 4; ++w) words[w][l] = v.word[w];
+    }
+  }
+};
+using float_unit = lane_unit<chunk_reader>;
+using tf32_unit = float_unit;  ///< none: fp32
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

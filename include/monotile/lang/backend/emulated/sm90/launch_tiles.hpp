@@ -8,7 +8,7 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kHasWarpgroups = true;
-inline constexpr bool kHasRing = false, kHasMfma = false;
+inline constexpr bool kHasRing = false, kHasMfma = false, kHasTf32 = false;
 
 namespace hopper {
 

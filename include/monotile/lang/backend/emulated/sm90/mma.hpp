@@ -7,6 +7,7 @@
 #include "monotile/lang/backend/emulated/machine.hpp"
 #include "monotile/lang/backend/emulated/primitives.hpp"
 #include "monotile/lang/backend/simt/codes.hpp"
+#include "monotile/lang/backend/simt/lane_unit.hpp"
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
 
 #define MT_DEVICE inline
@@ -108,5 +109,14 @@ struct matrix_unit : ldmatrix_loads<ldmatrix> {
     emulated::multiply_m16n8k16(dtype_of<T>, sums, {a[0][0], a[1][0], a[2][0], a[3][0]}, {b[0][0], b[1][0]});
   }
 };
+
+/// The ring's units for fp32, which are emulated on 32 lanes; nothing here takes them.
+struct chunk_reader {
+  static void read16(uint32_t (&w)[4][1], const unsigned char* const (&from)[1], const int (&)[1]) {
+    for (int i = 0; i < 4; ++i) std::memcpy(&w[i][0], from[0] + 4 * i, 4);
+  }
+};
+using float_unit = lane_unit<chunk_reader>;
+using tf32_unit = float_unit;
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME
