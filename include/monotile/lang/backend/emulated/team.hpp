@@ -11,7 +11,7 @@ inline constexpr bool kTeams = true;
 inline team_pairs team_exchange(Context& ctx, int team, sums mine) {
   const int rank = static_cast<int>(ctx.program % team);
   unsigned char* const first = ctx.scratch - rank * kTeamScratch;  // scratch of a team lies side by side: run_team
-  for (int i = 0; i < team && ctx.wave == 0; ++i) share(reinterpret_cast<sums*>(first + i * kTeamScratch) + rank, mine);
+  for (int i = 0; i < team && ctx.first_thread == 0; ++i) share(reinterpret_cast<sums*>(first + i * kTeamScratch) + rank, mine);
   ctx.barrier();
   return {reinterpret_cast<const sums*>(ctx.scratch), team};
 }
@@ -30,7 +30,7 @@ void run_team(int64_t first, int team, const Grid& grid, const Params& params) {
     const int rank = wave / waves;
     Context ctx{first + rank, grid.threads, slots16 + rank * kSlotBytes,
                 scratch16 + static_cast<size_t>(rank) * kTeamScratch};
-    ctx.wave = wave % waves;
+    ctx.first_thread = wave % waves * kWave;
     ctx.fibre = fibre;
     K::run(ctx, params);
   });

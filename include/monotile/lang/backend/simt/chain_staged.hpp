@@ -117,7 +117,7 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx, block_on_its_way<T, R, C
   MT_UNROLL
   for (int i = 0; i < Block::rounds; ++i) {
     for (int l = 0; l < kLanes; ++l) {
-      turn_of(l);
+      MT_TURN_OF(l);
       const int col = Block::chunk(cx.thread(l)) * Block::vector;
       const bool exists = rows[i][l] != nullptr;
       to.exist[l] |= static_cast<uint32_t>(exists) << i;
@@ -233,7 +233,7 @@ MT_FN void copy_boxes(staged_chain_context<Cfg, T>& cx, row_operand<Layout, R, C
   const T* const data = static_cast<const T*>(from.data);
   const box_at at = place(0);
   for (int l = 0; l < kLanes; ++l) {
-    turn_of(l);
+    MT_TURN_OF(l);
     const coordinate first = Layout::operand(cx.lane(l), 0);
     MT_UNROLL
     for (int i = 0; i < Operand::tall; ++i) {

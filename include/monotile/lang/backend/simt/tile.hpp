@@ -203,27 +203,27 @@ MT_FN T shared(const T* from) {
   return *from;
 }
 
-/// Whose accesses to global memory follow: the emulator takes those of all lanes of a wave together.
-MT_FN void turn_of([[maybe_unused]] int lane) {
+// The emulator takes the accesses of all lanes of a wave to global memory together: it is told whose they are, and of those of fewer than 8 bytes,
+// which are no words of the target. Macros, so that others compile what they would without (`p + (c + e)` is `p[c + e]`; `p + c + e` is other code).
 #if defined(MONOTILE_TARGET_EMULATED)
-  emulated::note_lane(lane, kWave);
-#endif
-}
-/// p, read or written next: accesses of fewer than 8 bytes, which are no words of the target.
 template <class T>
-MT_FN const T* read_at(const T* p) {
-#if defined(MONOTILE_TARGET_EMULATED)
+inline const T* read_at(const T* p) {
   emulated::note_global_load(p, sizeof(T));
-#endif
   return p;
 }
 template <class T>
-MT_FN T* written_at(T* p) {
-#if defined(MONOTILE_TARGET_EMULATED)
+inline T* written_at(T* p) {
   emulated::note_global_store(p, sizeof(T));
-#endif
   return p;
 }
+#define MT_TURN_OF(lane) emulated::note_lane(lane, kWave)
+#define MT_READ_AT(p) read_at(p)
+#define MT_WRITTEN_AT(p) written_at(p)
+#else
+#define MT_TURN_OF(lane) static_cast<void>(0)
+#define MT_READ_AT(p) (p)
+#define MT_WRITTEN_AT(p) (p)
+#endif
 
 /// Element `index` of a lane's registers, by comparisons: registers have no addresses.
 template <class T, int N>
@@ -339,7 +339,7 @@ MT_WORD void load_lane(T (&out)[L::elements], const T* p, bool vectors, const pl
       if (c + E <= at.limit && starts_word(p)) {
         MT_UNROLL
         for (int e = 0; e < E; e += 2) {
-          const uint32_t word = *read_at(reinterpret_cast<const word_alias*>(p + c + e));
+          const uint32_t word = *MT_READ_AT(reinterpret_cast<const word_alias*>(p + c + e));
           out[i * E + e] = __builtin_bit_cast(T, static_cast<uint16_t>(word));
           out[i * E + e + 1] = __builtin_bit_cast(T, static_cast<uint16_t>(word >> 16));
         }
@@ -347,7 +347,7 @@ MT_WORD void load_lane(T (&out)[L::elements], const T* p, bool vectors, const pl
       }
     }
     MT_UNROLL
-    for (int e = 0; e < E; ++e) out[i * E + e] = c + e < at.limit ? *read_at(p + c + e) : fill;
+    for (int e = 0; e < E; ++e) out[i * E + e] = c + e < at.limit ? *MT_READ_AT(p + (c + e)) : fill;
   }
 }
 
@@ -358,7 +358,7 @@ MT_FN tile<typename bare<T>::type, L> load(Context&, const view<T>& from, const 
   using U = typename bare<T>::type;
   tile<U, L> t;
   for (int l = 0; l < kLanes; ++l) {
-    turn_of(l);
+    MT_TURN_OF(l);
     load_lane<Hint, U, L>(t.v[l], row_for<L>(from, at.row[l]), from.vectors, at, l, fill);
   }
   return t;
@@ -369,7 +369,7 @@ template <class L>
 MT_WORD tile<float, L> load_bcast(Context&, const any_vector& from, const place<L>& at) {
   tile<float, L> t;
   for (int l = 0; l < kLanes; ++l) {
-    turn_of(l);
+    MT_TURN_OF(l);
     if (from.dtype == DType::f32) {
       load_lane<cache::read_only, float, L>(t.v[l], static_cast<const float*>(from.data), from.vectors, at, l, 0.0f);
     } else if (from.dtype == DType::bf16) {
@@ -401,7 +401,7 @@ MT_FN vector_ahead<L> load_ahead(Context&, const any_vector& from, const place<L
   vector_ahead<L> a{from, {}};
   if constexpr (!L::streaming) {
     for (int l = 0; l < kLanes; ++l) {
-      turn_of(l);
+      MT_TURN_OF(l);
       if (from.dtype != DType::f32)
         load_lane<cache::read_only, half_t, L>(a.raw[l], static_cast<const half_t*>(from.data), from.vectors, at, l, half_t{});
     }
@@ -462,7 +462,7 @@ template <class T, class L>
 MT_WORD void load_typed(tile<float, L>& t, const any_view& from, const place<L>& at) {
   const view<const T> rows = from.as<const T>();
   for (int l = 0; l < kLanes; ++l) {
-    turn_of(l);
+    MT_TURN_OF(l);
     T raw[L::elements];
     load_lane<cache::normal, T, L>(raw, rows.row(at.row[l]), rows.vectors, at, l, T{});
     MT_UNROLL
@@ -521,7 +521,7 @@ MT_WORD void store(Context&, const view<T>& to, const place<L>& at, const tile<U
   constexpr int kPer = 16 / static_cast<int>(sizeof(T));
   for (int l = 0; l < kLanes; ++l) {
     if (!L::exact && !at.live[l]) continue;
-    turn_of(l);
+    MT_TURN_OF(l);
     T* const p = row_for<L>(to, at.row[l]) + at.first_col;
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) {
@@ -533,7 +533,7 @@ MT_WORD void store(Context&, const view<T>& to, const place<L>& at, const tile<U
         } else {
           MT_UNROLL
           for (int e = 0; e < E; ++e) {
-            if (c + e < at.limit) *written_at(p + c + e) = convert<T>::apply(t.v[l][i * E + e]);
+            if (c + e < at.limit) *MT_WRITTEN_AT(p + (c + e)) = convert<T>::apply(t.v[l][i * E + e]);
           }
         }
       } else {
@@ -554,13 +554,13 @@ MT_WORD void store(Context&, const view<T>& to, const place<L>& at, const tile<U
             if (c + E <= at.limit && starts_word(p)) {
               MT_UNROLL
               for (int e = 0; e < E; e += 2)
-                *written_at(reinterpret_cast<word_alias*>(p + c + e)) = bits_of(out[e]) | bits_of(out[e + 1]) << 16;
+                *MT_WRITTEN_AT(reinterpret_cast<word_alias*>(p + c + e)) = bits_of(out[e]) | bits_of(out[e + 1]) << 16;
               continue;
             }
           }
           MT_UNROLL
           for (int e = 0; e < E; ++e) {
-            if (c + e < at.limit) *written_at(p + c + e) = out[e];
+            if (c + e < at.limit) *MT_WRITTEN_AT(p + (c + e)) = out[e];
           }
         }
       }
@@ -592,18 +592,18 @@ MT_WORD tile<float, L> load_nibbles(Context&, const view<const uint8_t>& from, c
   static_assert(L::vector_elements == 8, "four bytes at a time");
   tile<float, L> t;
   for (int l = 0; l < kLanes; ++l) {
-    turn_of(l);
+    MT_TURN_OF(l);
     const uint8_t* const p = from.row(at.row[l]) + at.first_col / 2;
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) {
       const int c = at.local_col(l, i * 8);
       uint32_t word = 0;
       if (at.live[l] && from.vectors && c + 8 <= at.limit) {
-        word = *read_at(reinterpret_cast<const uint32_t*>(p + c / 2));
+        word = *MT_READ_AT(reinterpret_cast<const uint32_t*>(p + c / 2));
       } else {
         MT_UNROLL
         for (int b = 0; b < 4; ++b) {
-          if (at.live[l] && c + 2 * b < at.limit) word |= static_cast<uint32_t>(*read_at(p + c / 2 + b)) << (8 * b);
+          if (at.live[l] && c + 2 * b < at.limit) word |= static_cast<uint32_t>(*MT_READ_AT(p + (c / 2 + b))) << (8 * b);
         }
       }
       MT_UNROLL
@@ -617,7 +617,7 @@ MT_WORD void store_nibbles(Context&, const view<uint8_t>& to, const place<L>& at
   static_assert(L::vector_elements == 8, "four bytes at a time");
   for (int l = 0; l < kLanes; ++l) {
     if (!at.live[l]) continue;
-    turn_of(l);
+    MT_TURN_OF(l);
     uint8_t* const p = to.row(at.row[l]) + at.first_col / 2;
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) {
@@ -626,11 +626,11 @@ MT_WORD void store_nibbles(Context&, const view<uint8_t>& to, const place<L>& at
       MT_UNROLL
       for (int e = 0; e < 8; ++e) word |= static_cast<uint32_t>(static_cast<int32_t>(t.v[l][i * 8 + e])) << (4 * e);
       if (to.vectors && c + 8 <= at.limit) {
-        *written_at(reinterpret_cast<uint32_t*>(p + c / 2)) = word;
+        *MT_WRITTEN_AT(reinterpret_cast<uint32_t*>(p + c / 2)) = word;
       } else {
         MT_UNROLL
         for (int b = 0; b < 4; ++b) {
-          if (c + 2 * b < at.limit) *written_at(p + c / 2 + b) = static_cast<uint8_t>(word >> (8 * b));
+          if (c + 2 * b < at.limit) *MT_WRITTEN_AT(p + (c / 2 + b)) = static_cast<uint8_t>(word >> (8 * b));
         }
       }
     }
@@ -663,7 +663,7 @@ MT_FN tile<typename bare<T>::type, L> load_dup(Context&, const view<T>& from, co
   static_assert(sizeof(U) * E / 2 % 16 == 0, "half a vector of elements is moved at once");
   tile<U, L> t;
   for (int l = 0; l < kLanes; ++l) {
-    turn_of(l);
+    MT_TURN_OF(l);
     const U* p = from.row(at.row[l]) + at.first_col / 2;
     MT_UNROLL
     for (int i = 0; i < L::vectors; ++i) {
