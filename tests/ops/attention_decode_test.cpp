@@ -119,19 +119,19 @@ TEST_P(Decode, CachesOfCodes) {
              .kv_heads = 2,
              .dim_qk = dim,
              .dim_v = dim,
-             .lengths = {301, 1},
+             .lengths = {130, 1},
              .page_size = 16,
              .scales = Case::per_vector},
             seed++);
     }
   }
   for (const Case::Scales scales : {Case::one, Case::per_head, Case::per_vector}) {
-    for (const int64_t page : {0, 1, 7, 16, 128}) {
+    for (const int64_t page : {0, 1, 7, 16}) {
       if (page == 0 && scales == Case::per_vector) continue;
       check({.cache = e4m3,
              .heads = 6,
              .kv_heads = 3,
-             .lengths = {0, 63, 64, 65, 530},
+             .lengths = {0, 64, 65, 300},
              .page_size = page,
              .tokens_first = page % 3 == 1,
              .scales = scales},

@@ -127,15 +127,15 @@ TEST_P(Prefill, CachesOfCodes) {
              .cache = e4m3,
              .dim_qk = dim,
              .dim_v = dim,
-             .queries = {37},
-             .lengths = {140},
+             .queries = {9},
+             .lengths = {70},
              .page_size = 16,
              .scales = Case::per_vector},
             seed++);
     }
   }
   for (const Case::Scales scales : {Case::one, Case::per_head, Case::per_vector}) {
-    for (const int64_t page : {0, 1, 7, 64}) {
+    for (const int64_t page : {0, 7, 64}) {
       if (page == 0 && scales == Case::per_vector) continue;
       check({.cache = e4m3,
              .heads = 4,
