@@ -18,7 +18,8 @@ struct DecodeTile : PrefillTile {
 /// Joins the splits of a tile in their order, a lane group to each head. For the program that comes after all of them.
 template <class T, class L, class Ctx, class Score>
 MT_FN void join_splits(Ctx& ctx, const DecodeParams<Score>& p, const DecodeTile& t) {
-  constexpr int kAtOnce = 8;                                 // splits that are on their way together
+  // Splits that are on their way together. Eight of 64 columns: 20 bytes of spills (ptxas 13.0).
+  constexpr int kAtOnce = L::lanes_per_row > 8 ? 8 : 4;
   constexpr int kCols = L::lanes_per_row * L::elements;      // of their sums, a constant: less code, which is run once
   constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
   const int heads = p.q.box_x, first_head = t.group * heads;
@@ -115,6 +116,15 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score, Stored> {
     visit(this->p.q);
     visit(this->p.k);
     visit(this->p.v);
+  }
+
+  /// And what is looked up about them: visit(array, values).
+  template <class Visit>
+  MT_FN void looked_up(Visit visit) const {
+    visit(this->p.kv_length, int64_t{this->p.sequences});
+    visit(this->p.q_start, int64_t{this->p.sequences});
+    visit(this->p.kv_start, int64_t{this->p.sequences});
+    visit(this->p.block_table, this->p.sequences * this->p.table_stride);
   }
 
   /// Splits of a sequence lie side by side.

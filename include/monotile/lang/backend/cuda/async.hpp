@@ -123,6 +123,8 @@ MT_DEVICE bool elect_one() {
 
 // --- copies
 // ------------------------------------------------------------------------------------------------------------
+/// The line of p into the second-level cache.
+MT_DEVICE void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 MT_DEVICE void prefetch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 MT_DEVICE void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z) {
   asm volatile(

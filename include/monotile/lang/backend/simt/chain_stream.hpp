@@ -544,6 +544,11 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     hopper::fence_barrier_init();
     // What the copy engine is told about rows takes a trip to memory, too.
     body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
+    // And so do lengths and tables: a line of each by each program, into the cache that all share. Nothing is read yet.
+    body.looked_up([](const int32_t* values, int64_t count) {
+      const int64_t first = int64_t{32} * program_number();
+      if (values != nullptr && first < count) hopper::prefetch_line(values + first);
+    });
   }
   ctx.barrier();
   hopper::let_next_start();

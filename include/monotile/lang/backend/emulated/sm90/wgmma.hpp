@@ -53,6 +53,7 @@ inline void take_registers() {
 inline bool elect_one() { return emulated::lane_of_wave() == 0; }
 
 // --- copies
+inline void prefetch_line(const void*) {}
 inline void prefetch_map(const void*) {}
 inline void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, int w = 0) {
   emulated::copy_box(to, map, barrier, {x, y, z, w});
