@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "monotile/kernels/attention/params.hpp"
 #include "ops/attention/attention.hpp"
@@ -40,11 +41,15 @@ TEST(DecodeSplits, FollowFromTheLengthAlone) {
   EXPECT_EQ(kernels::split_keys(0), 256);
   EXPECT_EQ(kernels::split_keys(16384), 256);
   EXPECT_EQ(kernels::split_keys(16385), 512);
-  for (const int length : {1, 255, 256, 257, 16384, 16385, 65536, 1 << 20, INT32_MAX / 2}) {
-    const int keys = kernels::split_keys(length);
-    EXPECT_EQ(keys % kernels::kLeastSplitKeys, 0);
-    EXPECT_LE((length - 1) / keys + 1, kernels::most_splits(length)) << length;
-    EXPECT_LE(kernels::most_splits(length), kernels::kMostSplits);
+  EXPECT_EQ(kernels::split_keys(32768, 512), 512);
+  EXPECT_EQ(kernels::split_keys(32769, 512), 1024);
+  for (const int least : {kernels::kLeastSplitKeys, 512}) {
+    for (const int length : {1, 255, 256, 257, 16384, 16385, 65536, 1 << 20, INT32_MAX / 2}) {
+      const int keys = kernels::split_keys(length, least);
+      EXPECT_EQ(keys % least, 0);
+      EXPECT_LE((length - 1) / keys + 1, kernels::most_splits(length, least)) << length;
+      EXPECT_LE(kernels::most_splits(length, least), kernels::kMostSplits);
+    }
   }
 }
 
@@ -179,6 +184,22 @@ TEST_P(Decode, ASequenceAloneHasTheBitsThatItHasInTheBatch) {
       } else {
         ASSERT_TRUE(std::isnan(some.out.get(i))) << "written: " << i;
       }
+    }
+  }
+}
+
+// Where programs take tiles from a queue and the last one joins, who does what differs from run to run; the bits do not.
+TEST_P(Decode, EveryRunHasTheSameBits) {
+  Problem p(one_query({.heads = 4, .kv_heads = 2, .lengths = {1030, 0, 513, 20}, .page_size = 16}), 425);
+  Stream stream(device());
+  std::vector<double> first;
+  for (int run = 0; run < (device().kind == DeviceKind::cuda ? 20 : 2); ++run) {
+    p.out.poison();
+    run_decode(p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    for (int64_t i = 0; i < 4 * 4 * 64; ++i) {
+      if (run == 0) first.push_back(p.out.get(i));
+      ASSERT_EQ(p.out.get(i), first[static_cast<size_t>(i)]) << "run " << run << " element " << i;
     }
   }
 }

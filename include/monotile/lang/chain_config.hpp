@@ -17,11 +17,6 @@ struct chain_config {
   static constexpr int programs = Programs;
 };
 
-/// Tiles [first, end) of each group of a sequence, and how many blocks one of them has.
-struct chain_share {
-  int first, end, blocks;
-};
-
 /// A condition that is known when a kernel is compiled, passed as a value (std::integral_constant is for the host only).
 template <bool Value>
 struct known {

@@ -13,7 +13,7 @@ namespace {
 using namespace attention_params;  // NOLINT
 
 struct Policy {
-  const void *kernel, *merge;
+  const void *kernel, *merge, *start;  ///< start: of the queue from which the programs of `kernel` take tiles; if so, they merge
   decode::TileShape shape;
   int64_t heads_per_tile;  ///< neighbouring heads of one kv head: all, or the largest even part that a tile can hold
 };
@@ -24,12 +24,14 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const auto variant = [&](uint32_t path) { return decode::variant(a.q.dtype, path, dims, scores_of(a)); };
   Policy p{};
   p.merge = reinterpret_cast<const void*>(find_kernel("attention.decode_merge", target, variant(decode::kRing)));
+  const auto* const start = reinterpret_cast<const void*>(find_kernel("attention.decode_start", target, 0));
   const bool engine = rows_aligned(a.q) && rows_aligned(a.key_cache) && rows_aligned(a.value_cache);
   const char* const name = is_code(a.key_cache.dtype) ? decode::kCodesKernel : "attention.decode";
   for (const uint32_t path : {decode::kStream, decode::kRing, decode::kStaged}) {
     if (path == decode::kStream && !engine) continue;
     p.shape = decode::shape_of(path, dims);
     p.kernel = reinterpret_cast<const void*>(find_kernel(name, target, variant(path)));
+    p.start = path == decode::kStream ? start : nullptr;
     if (p.kernel != nullptr) break;
   }
   const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
@@ -38,7 +40,9 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   return p;
 }
 /// Of the longest sequence that is allowed; shorter ones use only their own.
-int64_t splits_of(const AttentionArgs& a) { return kernels::most_splits(static_cast<int>(kv_bound(a))); }
+int64_t splits_of(const AttentionArgs& a, int64_t least) {
+  return kernels::most_splits(static_cast<int>(kv_bound(a)), static_cast<int>(least));
+}
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (a.max_query > 1) return "one query per sequence only";
@@ -47,7 +51,7 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);
   if (p.kernel == nullptr) return "not built for this target";
-  if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * splits_of(a) > INT32_MAX / 2)
+  if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * splits_of(a, p.shape.least_split) > INT32_MAX / 2)
     return "more than 2^30 splits";
   if (a.kv_length.dim(0) * (a.q.dim(1) / p.heads_per_tile) * (kv_bound(a) / p.shape.bn + 1) > INT32_MAX)
     return "more than 2^31 blocks";
@@ -57,40 +61,57 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
 /// Less than that of the other kernels with one query: keys are read once for all heads that share them.
 double cost(const AttentionArgs&, const DeviceInfo&) { return 2.0; }
 
-int64_t sums_of(const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1) * splits_of(a) * a.out.dim(2); }
+/// Workspace: fp32 sums of every split, whole rows of a tile, then their maxima and totals, then counts.
+struct Room {
+  int64_t cols, sums, statistics, counts;
+};
+Room room_of(const AttentionArgs& a, int64_t heads, int64_t least) {
+  const int64_t rows = a.q.dim(0) * a.q.dim(1) * splits_of(a, least);
+  const int64_t cols = int64_t{64} << prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2)));  // of the kernel's tiles
+  return {cols, rows * cols, 2 * rows, kernels::DecodeCounts::first_arrival + a.kv_length.dim(0) * (a.q.dim(1) / heads)};
+}
 
-/// config: the kernel that joins the splits, heads and keys of a tile. Workspace: sums, then maxima and totals, of every split.
+/// config: the kernel that joins the splits, or null and the one that starts the queue; heads and keys of a tile, the least
+/// keys of a split.
 void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
   const Policy p = pick(a, device);
   plan.kernel = p.kernel;
-  plan.config = {reinterpret_cast<int64_t>(p.merge), p.heads_per_tile, p.shape.bn};
-  plan.workspace_bytes = static_cast<size_t>(sums_of(a) + 2 * a.q.dim(0) * a.q.dim(1) * splits_of(a)) * sizeof(float);
+  plan.config = {reinterpret_cast<int64_t>(p.start == nullptr ? p.merge : nullptr), reinterpret_cast<int64_t>(p.start),
+                 p.heads_per_tile, p.shape.bn, p.shape.least_split};
+  const Room room = room_of(a, p.heads_per_tile, p.shape.least_split);
+  plan.workspace_bytes = static_cast<size_t>(room.sums + room.statistics + room.counts) * sizeof(float);
 }
 
 template <class Score>
 void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   using Params = kernels::DecodeParams<Score>;
-  const int64_t heads = plan.config[1], splits = splits_of(a);
+  const int64_t heads = plan.config[2], splits = splits_of(a, plan.config[4]);
+  const Room room = room_of(a, heads, plan.config[4]);
   Params p{};
-  fill_tiles(p, a, heads, 1, plan.config[2]);
+  fill_tiles(p, a, heads, 1, plan.config[3]);
   fill_score(p.score, a);
   const auto units = static_cast<int32_t>(a.kv_length.dim(0) * (a.q.dim(1) / heads));
   p.tiles = 1;
   p.section = units;
   p.splits = static_cast<int32_t>(splits);
+  p.least_split = static_cast<int32_t>(plan.config[4]);
   p.total = units * p.splits;
-  p.statistics = static_cast<float*>(workspace) + sums_of(a);
+  p.statistics = static_cast<float*>(workspace) + room.sums;
+  p.counts = reinterpret_cast<int32_t*>(p.statistics + room.statistics);
   p.partial = p.out;
   p.partial.data = workspace;
   p.partial.dtype = DType::f32;
-  p.partial.vectors = p.partial.cols % 4 == 0;
+  p.partial.vectors = true;
+  p.partial.cols = static_cast<int32_t>(room.cols);
   p.partial.stride_x = splits * p.partial.cols;
   p.partial.stride_y = a.q.dim(1) * p.partial.stride_x;
   p.partial.stride_z = heads * p.partial.stride_x;
+  if (plan.config[1] != 0) {
+    const kernels::DecodeCounts counts{p.counts, static_cast<int32_t>(room.counts)};
+    reinterpret_cast<KernelFn<kernels::DecodeCounts>>(plan.config[1])(stream, Grid{1, 256}, counts);
+  }
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, Grid{plan.device->units, 0}, p);
-  constexpr int kThreads = 128;
-  reinterpret_cast<KernelFn<Params>>(plan.config[0])(
-      stream, Grid{units * heads, kThreads, static_cast<size_t>(kThreads) * 8 * sizeof(float)}, p);
+  if (plan.config[0] != 0) reinterpret_cast<KernelFn<Params>>(plan.config[0])(stream, Grid{units, 128}, p);
 }
 
 void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {

@@ -26,7 +26,7 @@ void register_decode_kernels(uint32_t scores) {
   if constexpr (lang::kHasMfma) register_decode_kernel<T, decode::kStaged, Dims, Score>(scores);
   if constexpr (lang::kHasRing && !kSpills) register_decode_kernel<T, decode::kRing, Dims, Score>(scores);
   using Params = kernels::DecodeParams<Score>;
-  using Merge = kernels::MergeDecode<decode::config_at<decode::kRing, Dims>, T, attention_kernels::layout<Dims>, Score>;
+  using Merge = kernels::MergeDecode<decode::config_at<decode::kRing, Dims>, T, Score>;
   register_kernel("attention.decode_merge", lang::kTarget, decode::variant(dtype_of<T>, decode::kRing, Dims, scores),
                   erase<Params>(&lang::launch<Merge, Params>));
 }
@@ -59,6 +59,13 @@ void register_decode_codes() {
     register_decode_codes_kernel<T, Code, prefill::up_to_128>();
     register_decode_codes_kernel<T, Code, prefill::up_to_256>();
   }
+}
+/// What sets the counts of a queue to zero: for sm_90a and, since the emulated one has no plain kernels, for 32 emulated lanes.
+template <class Start = kernels::StartDecode>
+void register_decode_start() {
+  if constexpr (lang::kHasChains && lang::kHasRing)
+    register_kernel("attention.decode_start", lang::kTarget, 0,
+                    erase<kernels::DecodeCounts>(&lang::launch<Start, kernels::DecodeCounts>));
 }
 /// Where there is a copy engine.
 template <class T, class Score>

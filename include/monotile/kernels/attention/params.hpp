@@ -97,15 +97,15 @@ struct PrefillParams {
 
 /// Keys of a split of one query's keys: a function of the sequence's length alone, so that the order of its sums is too.
 /// Few enough for one sequence of 4,096 keys and 8 kv heads to fill a machine, many enough for sums to be little beside
-/// keys; long sequences have `kMostSplits`.
+/// keys; long sequences have `kMostSplits`. `least`: the shortest split of a kernel.
 inline constexpr int kLeastSplitKeys = 256, kMostSplits = 64;
-MT_FN constexpr int split_keys(int length) {
-  if (length <= kLeastSplitKeys * kMostSplits) return kLeastSplitKeys;
-  return ((length - 1) / kMostSplits / kLeastSplitKeys + 1) * kLeastSplitKeys;
+MT_FN constexpr int split_keys(int length, int least = kLeastSplitKeys) {
+  if (length <= least * kMostSplits) return least;
+  return ((length - 1) / kMostSplits / least + 1) * least;
 }
 /// The most splits that a length up to `bound` can have.
-MT_FN constexpr int most_splits(int bound) {
-  const int n = bound < 1 ? 1 : (bound - 1) / kLeastSplitKeys + 1;
+MT_FN constexpr int most_splits(int bound, int least = kLeastSplitKeys) {
+  const int n = bound < 1 ? 1 : (bound - 1) / least + 1;
   return n < kMostSplits ? n : kMostSplits;
 }
 
@@ -115,6 +115,16 @@ struct DecodeParams : PrefillParams<Score> {
   lang::box_view partial;  ///< fp32 sums, rows (head within its group, token, group) of split 0; splits lie side by side
   float* statistics;       ///< [token][head][split][largest score in base 2, sum of weights]
   int32_t splits;          ///< room per (token, head)
+  int32_t least_split;     ///< keys
+  int32_t* counts;         ///< where programs share tiles by a queue: `DecodeCounts`, zeros at the start
+};
+
+/// Counts of a launch whose programs take tiles from a queue: the next ticket, and how many splits of each (sequence,
+/// group of heads) are done, apart so that they are not waited for together.
+struct DecodeCounts {
+  static constexpr int first_arrival = 32;
+  int32_t* counts;
+  int32_t size;
 };
 
 }  // namespace monotile::kernels

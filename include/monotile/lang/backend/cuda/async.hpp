@@ -60,6 +60,15 @@ MT_DEVICE void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;
 MT_DEVICE void let_next_start() { asm volatile("griddepcontrol.launch_dependents;"); }
 /// Until here nothing is touched that the kernel before reads or writes.
 MT_DEVICE void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// Adds one to what programs count together, and gives what it was. What this lane stored, and what others stored before a
+/// barrier that it has passed, can be read by who finds its arrival counted; and the other way round.
+MT_DEVICE int arrive_at_count(int32_t* count) {
+  int before;
+  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
+  return before;
+}
+/// The same without any order.
+MT_DEVICE int next_ticket(int32_t* count) { return atomicAdd(count, 1); }
 MT_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -114,6 +123,8 @@ MT_DEVICE bool elect_one() {
 
 // --- copies
 // ------------------------------------------------------------------------------------------------------------
+/// The line of p into the second-level cache.
+MT_DEVICE void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 MT_DEVICE void prefetch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 MT_DEVICE void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z) {
   asm volatile(

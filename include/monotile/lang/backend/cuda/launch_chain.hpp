@@ -9,7 +9,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 namespace hopper {
 
 template <class K, class Params>
-__global__ void __launch_bounds__(chain_threads<typename K::Config>(), 1)
+__global__ void __launch_bounds__(chain_threads<typename K::Config>(), K::Config::programs)
     chain_entry(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   Context ctx{static_cast<int64_t>(blockIdx.x), static_cast<int>(blockDim.x), nullptr, dynamic_shared};
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(chain_threads<typename K::Config>(), 1)
 
 }  // namespace hopper
 
-/// `grid.programs`: at most that many programs share the tiles.
+/// `grid.programs`: at most that many programs share the tiles, times those that fit on a multiprocessor.
 template <class K, class Params>
 void launch_chain(Stream& stream, const Grid& grid, const Params& params) {
   using Cfg = typename K::Config;

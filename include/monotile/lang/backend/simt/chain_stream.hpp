@@ -1,7 +1,9 @@
 #pragma once
-// Chained products of few rows and many blocks on Hopper, at the speed of memory: a program per multiprocessor, in which
-// two warps keep a ring of blocks on its way and the others have a part of each block, with sums of their own that are
-// joined at the tile's end. The copying warps run ahead over the ends of tiles. For sm_90a and the emulated one.
+// Chained products of few rows and many blocks on Hopper, at the speed of memory: programs that stay, in which two warps
+// keep a ring of blocks on its way and the others have a part of each block, with sums of their own that are joined at the
+// tile's end. The copying warps run ahead over the ends of tiles, and take the next tile from a queue: multiprocessors get
+// unequal shares of the memory's speed. Who stores the last of the tiles that belong together joins them. For sm_90a and
+// the emulated one.
 
 #include "monotile/lang/backend/simt/chain_warpgroups.hpp"
 
@@ -11,10 +13,9 @@ template <class Cfg>
 struct stream_chain_traits {
   static constexpr int waves = Cfg::waves, copying = 2, threads = 32 * (waves + copying);
   static constexpr int part = Cfg::bn / waves;  ///< rows of a block for one wave
-  /// That are known at one time. A third one would take the shared memory in which a program of the next kernel waits.
-  static constexpr int tiles = 2;
+  static constexpr int tiles = 2;  ///< that are known at one time
   /// Of the sums that waves join at a time; rows lie in different banks.
-  static constexpr int sum_rows = 512 / Cfg::dc, sum_stride = Cfg::dc + 8;
+  static constexpr int sum_rows = (Cfg::programs > 1 ? 256 : 512) / Cfg::dc, sum_stride = Cfg::dc + 8;
   static_assert(Cfg::bm == 16 && Cfg::wave_rows == 16, "a wave has all rows");
   static_assert(part % 16 == 0, "rows of whole matrix instructions");
 };
@@ -24,7 +25,8 @@ template <class Cfg>
 struct stream_exchange {
   using Traits = stream_chain_traits<Cfg>;
   alignas(16) float sums[Traits::waves][Traits::sum_rows][Traits::sum_stride];
-  float highest[Traits::waves][16], total[Traits::waves][16];
+  float largest[Traits::waves][16], total[Traits::waves][16];
+  int last;  ///< 1: all that belongs together is stored
 };
 
 template <class Cfg, class T, class Tile>
@@ -34,7 +36,7 @@ struct alignas(1024) stream_chain_memory {
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   stream_exchange<Cfg> exchange;
-  alignas(8) chain_barriers<Traits::tiles> tile_at;
+  alignas(8) chain_barriers<Traits::tiles> tile_at, told_at;  ///< told: `tile` is written, a is still on its way
   chain_barriers<Cfg::stages> b_at, c_at;
   // Written by the warp that copies a and b before it hands them over.
   Tile tile[Traits::tiles];
@@ -175,112 +177,168 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
   wave_sync();
 }
 
-/// visit(tile) for those of this program: all tiles in their order, cut into one stretch per program by the number of
-/// blocks. The lanes of the warp go together.
-template <class Body, class Visit>
-MT_DEVICE void each_tile_of_program(const Body& body, int lane, Visit visit) {
-  const int sequences = body.sequences(), groups = body.groups();
-  const auto blocks_of = [&](const chain_share& s) { return (s.end - s.first) * groups * s.blocks; };
-  chain_share mine{0, 0, 1};  // of sequence number `base` + lane
-  const auto look_up = [&](int base) {
-    mine = base + lane < sequences ? body.share(base + lane) : chain_share{0, 0, 1};
+/// A struct of another lane, word by word.
+template <class V>
+MT_DEVICE V all_from_lane(const V& v, int lane) {
+  static_assert(sizeof(V) % sizeof(int) == 0);
+  struct words {
+    int w[sizeof(V) / sizeof(int)];
   };
-  int all = 0;
-  for (int s = 0; s < sequences; s += 32) {
-    look_up(s);
-    all += wave_sum(blocks_of(mine));
-  }
-  const int programs = program_count(), program = program_number(), each = all / programs,
-            rest = all - each * programs;
-  const int begin = each * program + (program < rest ? program : rest), end = begin + each + (program < rest ? 1 : 0);
-  if (begin == end) return;
-  // The sequence in which the stretch begins, and where that one begins.
-  int base = 0, sequence = 0, position = 0;
-  if (sequences > 32) look_up(0);
-  while (sequences > 1) {
-    const int own = blocks_of(mine);
-    int up_to = own;
-    MT_UNROLL
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int below = from_below(up_to, distance);
-      if (lane >= distance) up_to += below;
-    }
-    const unsigned beyond = wave_ballot(position + up_to > begin);
-    if (beyond != 0) {
-      const int at = lowest_bit(beyond);
-      position += from_lane(up_to - own, at);
-      sequence = base + at;
-      break;
-    }
-    position += from_lane(up_to, 31);
-    look_up(base += 32);
-  }
-  for (; position < end && sequence < sequences; ++sequence) {
-    if (sequence == base + 32) look_up(base = sequence);
-    const int at = sequence - base;
-    const chain_share share{from_lane(mine.first, at), from_lane(mine.end, at),
-                            from_lane(mine.blocks, at)};
-    const int splits = share.end - share.first, tiles = splits * groups;
-    int i = position >= begin ? 0 : (begin - position + share.blocks - 1) / share.blocks;
-    if (i < tiles) {
-      int group = i / splits, split = i - group * splits;
-      for (; i < tiles && position + i * share.blocks < end; ++i) {
-        visit(body.tile(sequence, group, share.first + split));
-        if (++split == splits) {
-          split = 0;
-          ++group;
-        }
-      }
-    }
-    position += blocks_of(share);
-  }
+  words all = __builtin_bit_cast(words, v);
+  MT_UNROLL
+  for (int& w : all.w) w = from_lane(w, lane);
+  return __builtin_bit_cast(V, all);
 }
 
-/// A copying warp: the first one has a and b and tells the others what there is, the second one has c.
+/// The tiles that a copying warp takes: all of all sequences are numbered, sequence by sequence and within it split by split,
+/// so that neighbours copy neighbouring rows. A program has its first tile by its own number and others by tickets. Numbers
+/// of a program grow, so that each lane keeps a sequence and they move on together. Which tiles a program has does not change
+/// what becomes of them.
+template <class Body>
+struct stream_queue {
+  const Body& body;
+  int lane;
+  int number = program_number();  ///< of the next tile, in lane 0, where it may be on its way
+  bool asked = true;
+  int base = -32, position = 0;  ///< the first sequence that lanes keep, and the number of its first tile
+  tile_of_chain<Body> mine{};    ///< what tiles of sequence `base` + lane have in common
+  int up_to = 0;                 ///< tiles of it and of those of the lanes before
+
+  /// Some time before `next`, but not early: what is taken late goes to who is free.
+  MT_DEVICE void ask() {
+    if (!asked && lane == 0) number = program_count() + hopper::next_ticket(body.tickets());
+    asked = true;
+  }
+  /// False: there are no more tiles.
+  MT_DEVICE bool next(tile_of_chain<Body>& t) {
+    const int n = from_lane(number, 0), groups = body.groups();
+    asked = false;
+    uint32_t beyond;
+    while ((beyond = wave_ballot(n < position + up_to)) == 0) {
+      position += from_lane(up_to, 31);
+      base += 32;
+      if (base >= body.sequences()) return false;
+      if (base + lane < body.sequences()) {
+        mine = body.tiles(base + lane);
+      } else {
+        mine.splits = 0;
+      }
+      up_to = mine.splits * groups;
+      MT_UNROLL
+      for (int distance = 1; distance < 32; distance *= 2) {
+        const int below = from_below(up_to, distance);
+        if (lane >= distance) up_to += below;
+      }
+    }
+    const int at = lowest_bit(beyond);
+    t = all_from_lane(mine, at);
+    const int within = n - position - from_lane(up_to, at) + t.splits * groups, split = within / groups;
+    t = body.part(t, within - split * groups, t.first_split + split);
+    return true;
+  }
+};
+
+/// The blocks of a tile that are visited, one after the other. The lanes of the warp go together, each looks at one of 32.
+template <class Body>
+struct stream_blocks {
+  int base = 0, end = 0;
+  uint32_t left = 0;
+  MT_DEVICE void look(const Body& body, const tile_of_chain<Body>& t, int lane) {
+    left = wave_ballot(base + lane < end && body.visits(t, base + lane));
+  }
+  MT_DEVICE void begin(const Body& body, const tile_of_chain<Body>& t) {
+    left = 0;
+    base = body.first_block(t) - 32;
+    end = body.blocks(t);
+  }
+  /// How many there are.
+  MT_DEVICE int count(const Body& body, const tile_of_chain<Body>& t, int lane) {
+    int n = 0;
+    for (begin(body, t); base + 32 < end;) {
+      base += 32;
+      look(body, t, lane);
+      n += bits_set(left);
+    }
+    begin(body, t);
+    return n;
+  }
+  MT_DEVICE int next(const Body& body, const tile_of_chain<Body>& t, int lane) {
+    while (left == 0) {
+      base += 32;
+      look(body, t, lane);
+    }
+    const int block = base + lowest_bit(left);
+    left &= left - 1;
+    return block;
+  }
+};
+
+/// The copying warp that has a and b, and tells the others what there is. The next tile is looked up while the blocks before
+/// the last one are on their way. There is one place for each thing: little code is sooner there.
 template <class Cfg, class Body, class Memory>
-MT_DEVICE void stream_copy(const Body& body, Memory& memory, bool leads, int lane) {
+MT_DEVICE void stream_copy_first(const Body& body, Memory& memory, int lane) {
   using Traits = stream_chain_traits<Cfg>;
-  const stream_ring<Traits::tiles> tiles(memory.tile_at);
-  const stream_ring<Cfg::stages> ring(leads ? memory.b_at : memory.c_at);
-  uint32_t tile = 0, n = 0;
+  const stream_ring<Traits::tiles> tiles(memory.tile_at), told(memory.told_at);
+  const stream_ring<Cfg::stages> ring(memory.b_at);
+  stream_queue<Body> queue{body, lane};
+  stream_blocks<Body> blocks;
   stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}, nullptr};
-  each_tile_of_program(body, lane, [&](const auto& t) {
-    const int first = body.first_block(t), end = body.blocks(t);
+  tile_of_chain<Body> t, following;
+  bool more = true;
+  int left = 0;
+  for (uint32_t tile = 0, n = 0;;) {
+    if (left <= 2) queue.ask();
+    if (left <= 1) more = queue.next(following);
+    if (left > 0) {
+      to.block = blocks.next(body, t, lane);
+      to.fill(ring, n);
+      if (hopper::elect_one()) memory.block[n % (2 * Cfg::stages)] = to.block;
+      body.load_b(to, memory.b[n % Cfg::stages], t, to.block);
+      ++n;
+      if (--left > 0) continue;
+    }
+    const uint32_t at = tile % Traits::tiles;
+    if (more) {
+      t = following;
+      left = blocks.count(body, t, lane);
+    }
+    tiles.wait_empty(tile);
+    if (hopper::elect_one()) {
+      memory.tile[at] = t;
+      memory.blocks[at] = more ? left : -1;
+      hopper::barrier_arrive(told.full(tile));
+      if (!more) hopper::barrier_arrive(tiles.full(tile));
+    }
+    if (!more) return;
+    to.fill(tiles, tile);
+    body.load_a(to, memory.a[at], t);
     to.first_box = stream_copies<Cfg>::kNowhere;
-    // Which of 32 blocks are visited: a lane looks at each.
-    const auto visited = [&](int base) { return wave_ballot(base + lane < end && body.visits(t, base + lane)); };
-    if (leads) {
-      int count = 0;
-      for (int base = first; base < end; base += 32) count += bits_set(visited(base));
-      const uint32_t at = tile % Traits::tiles;
-      tiles.wait_empty(tile);
-      if (hopper::elect_one()) {
-        memory.tile[at] = t;
-        memory.blocks[at] = count;
-      }
-      to.fill(tiles, tile);
-      body.load_a(to, memory.a[at], t);
-      ++tile;
+    ++tile;
+  }
+}
+/// The one that has c.
+template <class Cfg, class Body, class Memory>
+MT_DEVICE void stream_copy_second(const Body& body, Memory& memory, int lane) {
+  using Traits = stream_chain_traits<Cfg>;
+  const stream_ring<Traits::tiles> tiles(memory.tile_at), told(memory.told_at);
+  const stream_ring<Cfg::stages> ring(memory.c_at);
+  stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}, nullptr};
+  uint32_t n = 0;
+  for (uint32_t tile = 0;; ++tile) {
+    const uint32_t at = tile % Traits::tiles;
+    told.wait_full(tile);
+    const int count = same_for_all(load_word(memory.blocks[at]));
+    if (count < 0) return;
+    const auto t = memory.tile[at];
+    tiles.release(tile, lane);
+    to.first_box = stream_copies<Cfg>::kNowhere;
+    stream_blocks<Body> blocks;
+    blocks.begin(body, t);
+    for (int left = count; left > 0; --left, ++n) {
+      to.block = blocks.next(body, t, lane);
+      to.fill(ring, n);
+      body.load_c(to, memory.c[n % Cfg::stages], t, to.block);
     }
-    for (int base = first; base < end; base += 32) {
-      for (unsigned left = visited(base); left != 0; left &= left - 1) {
-        to.block = base + lowest_bit(left);
-        to.fill(ring, n);
-        if (leads) {
-          if (hopper::elect_one()) memory.block[n % (2 * Cfg::stages)] = to.block;
-          body.load_b(to, memory.b[n % Cfg::stages], t, to.block);
-        } else {
-          body.load_c(to, memory.c[n % Cfg::stages], t, to.block);
-        }
-        ++n;
-      }
-    }
-  });
-  if (!leads) return;
-  tiles.wait_empty(tile);
-  if (hopper::elect_one()) {
-    memory.blocks[tile % Traits::tiles] = -1;
-    hopper::barrier_arrive(tiles.full(tile));
   }
 }
 
@@ -322,8 +380,18 @@ struct stream_wave : chain_context<Cfg, T> {
         number(ctx.thread(0) % 32),
         along_rows(swizzle<128>::offset(number % 16, number / 16)),
         along_k(swizzle<128>::offset(number % 8 + number / 16 * 8, number / 8 % 2)) {}
+  static constexpr int threads = 32 * stream_chain_traits<Cfg>::waves;
   /// Waits for all waves.
-  MT_DEVICE void together() const { hopper::named_barrier_sync(1, 32 * stream_chain_traits<Cfg>::waves); }
+  MT_DEVICE void together() const { hopper::named_barrier_sync(1, threads); }
+  /// What the waves stored can be read by other programs, of which `parts` do the same: true in the one that comes last,
+  /// which can read what all of them stored. All waves come here, and none is left behind in what they did before.
+  MT_DEVICE bool last_of(int32_t* arrivals, int parts) const {
+    together();
+    if (parts == 1) return true;
+    if (wave == 0 && number == 0) exchange.last = hopper::arrive_at_count(arrivals) == parts - 1 ? 1 : 0;
+    together();
+    return load_word(exchange.last) != 0;
+  }
 };
 /// Columns are those of the whole block.
 template <class Cfg, class T, class Layout, int R, int C, class OfRow, class F>
@@ -399,85 +467,61 @@ MT_DEVICE void second_product(stream_wave<Cfg, T>& cx, row_acc<mma_rows, 16, D>&
     }
   }
 }
-/// join(mine, another wave's) of a value per row, wave by wave in their order.
-template <class Cfg, class T, int R, class Join>
-MT_DEVICE row_values<mma_rows, R> join_rows(stream_wave<Cfg, T>& cx, float (&room)[Cfg::waves][16],
-                                            const row_values<mma_rows, R>& values, Join join) {
-  static_assert(R == 16);
-  row_values<mma_rows, R> out;
-  MT_UNROLL
-  for (int s = 0; s < mma_rows::slots; ++s) {
-    if (cx.number % 4 == 0) room[cx.wave][mma_rows::slot_row(cx.number, s)] = values.v[s][0];
-  }
-  cx.together();
-  MT_UNROLL
-  for (int s = 0; s < mma_rows::slots; ++s) {
-    const int row = mma_rows::slot_row(cx.number, s);
-    float v = room[0][row];
-    MT_UNROLL
-    for (int w = 1; w < Cfg::waves; ++w) v = join(v, room[w][row]);
-    out.v[s][0] = v;
-  }
-  return out;
-}
-template <class Cfg, class T, int R>
-MT_DEVICE row_values<mma_rows, R> max_of_waves(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& values) {
-  return join_rows(cx, cx.exchange.highest, values, [](float a, float b) { return max_of(a, b); });
-}
-template <class Cfg, class T, int R>
-MT_DEVICE row_values<mma_rows, R> row_total(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& parts) {
-  return join_rows(cx, cx.exchange.total, row_total(static_cast<chain_context<Cfg, T>&>(cx), parts),
-                   [](float a, float b) { return a + b; });
-}
-/// All waves have the same values: the first one visits.
-template <class Cfg, class T, int R, class F>
-MT_DEVICE void each_row(stream_wave<Cfg, T>& cx, const row_values<mma_rows, R>& values, F visit) {
-  if (cx.wave == 0) each_row(static_cast<chain_context<Cfg, T>&>(cx), values, visit);
-}
-/// The sums of all waves, of a tile of one token; some rows at a time.
-template <class Cfg, class T, int R, int D>
-MT_DEVICE void store_sums(stream_wave<Cfg, T>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, R, D>& acc) {
+/// The sums of all waves, of a tile of one token; some rows at a time, wave by wave in their order. All waves have left the
+/// room before they come here.
+template <class Cfg, class T, int R, int D, class Share, class Keep>
+MT_DEVICE void store_sums(stream_wave<Cfg, T>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, R, D>& acc,
+                          const row_values<mma_rows, R>& largest, const row_values<mma_rows, R>& parts, Share share,
+                          Keep keep) {
   using Traits = stream_chain_traits<Cfg>;
+  static_assert(R == 16);
   constexpr int kVector = 4, kVectors = D / kVector;
-  auto& room = cx.exchange.sums;
+  auto& room = cx.exchange;
   float* const data = static_cast<float*>(to.data) + to.offset(at.x, at.y, at.z);
+  const auto total = row_total(static_cast<chain_context<Cfg, T>&>(cx), parts);
+  if (cx.number % 4 == 0) {
+    MT_UNROLL
+    for (int s = 0; s < mma_rows::slots; ++s) {
+      const int row = mma_rows::slot_row(cx.number, s);
+      room.largest[cx.wave][row] = largest.v[s][0];
+      room.total[cx.wave][row] = total.v[s][0];
+    }
+  }
   MT_NO_UNROLL
   for (int first = 0; first < at.rows; first += Traits::sum_rows) {
+    if (first > 0) cx.together();  // all have read
     MT_UNROLL
     for (int e = 0; e < mma_rows::elements; e += 2) {
       const coordinate place = mma_rows::at(cx.number, e);
       const int row = place.row - first;
-      if (row < 0 || row >= Traits::sum_rows || place.row >= at.rows) continue;
+      if (row < 0 || row >= Traits::sum_rows) continue;
       MT_UNROLL
       for (int j = 0; j < D / mma_rows::cols; ++j) {
         const auto& x = acc.d[0][j];
-        *reinterpret_cast<float2*>(&room[cx.wave][row][j * mma_rows::cols + place.col]) =
+        *reinterpret_cast<float2*>(&room.sums[cx.wave][row][j * mma_rows::cols + place.col]) =
             make_float2(x[e][0], x[e + 1][0]);
       }
     }
     cx.together();
     const int rows = at.rows - first < Traits::sum_rows ? at.rows - first : Traits::sum_rows;
-    for (int i = cx.wave * 32 + cx.number; i < rows * kVectors; i += 32 * Traits::waves) {
+    MT_NO_UNROLL
+    for (int i = cx.wave * 32 + cx.number; i < rows * kVectors; i += cx.threads) {
       const int row = i / kVectors, col = i % kVectors * kVector;
-      if (col >= to.cols) continue;
-      float4 sum = *reinterpret_cast<const float4*>(&room[0][row][col]);
+      float most = room.largest[0][first + row];
       MT_UNROLL
-      for (int w = 1; w < Traits::waves; ++w) {
-        const float4 v = *reinterpret_cast<const float4*>(&room[w][row][col]);
-        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+      for (int w = 1; w < Traits::waves; ++w) most = max_of(most, room.largest[w][first + row]);
+      float4 sum = make_float4(0, 0, 0, 0);
+      float weights = 0;
+      MT_UNROLL
+      for (int w = 0; w < Traits::waves; ++w) {
+        const float4 v = *reinterpret_cast<const float4*>(&room.sums[w][row][col]);
+        const float f = share(room.largest[w][first + row], most);
+        sum = make_float4(sum.x + v.x * f, sum.y + v.y * f, sum.z + v.z * f, sum.w + v.w * f);
+        weights += room.total[w][first + row] * f;
       }
-      float* const place = data + (first + row) * to.stride_x + col;
-      if (to.vectors && col + kVector <= to.cols) {
-        *reinterpret_cast<float4*>(place) = sum;
-      } else {
-        const float v[kVector] = {sum.x, sum.y, sum.z, sum.w};
-        MT_UNROLL
-        for (int x = 0; x < kVector; ++x) {
-          if (col + x < to.cols) place[x] = v[x];
-        }
-      }
+      *reinterpret_cast<float4*>(data + (first + row) * to.stride_x + col) = sum;
+      if (col == 0) keep(first + row, most, weights);
     }
-    cx.together();  // all have read
   }
 }
 
@@ -493,20 +537,24 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
   const stream_ring<Cfg::stages> b(memory.b_at), c(memory.c_at);
   const int warp = same_for_all(thread_number() / 32), lane = thread_number() % 32;
   if (thread_number() == 0) {
-    tiles.init(1, Traits::waves);
+    tiles.init(1, Traits::waves + 1);  // and the warp that copies c
+    stream_ring<Traits::tiles>(memory.told_at).init(1, 1);
     b.init(stream_copies<Cfg>::arrivals, Traits::waves);
     c.init(stream_copies<Cfg>::arrivals, Traits::waves);
     hopper::fence_barrier_init();
     // What the copy engine is told about rows takes a trip to memory, too.
     body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
+    // And so do lengths and tables: a line of each by each program, into the cache that all share. Nothing is read yet.
+    body.looked_up([](const int32_t* values, int64_t count) {
+      const int64_t first = int64_t{32} * program_number();
+      if (values != nullptr && first < count) hopper::prefetch_line(values + first);
+    });
   }
   ctx.barrier();
   hopper::let_next_start();
   hopper::wait_for_previous();
-  if (warp >= Traits::waves) {
-    stream_copy<Cfg>(body, memory, warp == Traits::waves, lane);
-    return;
-  }
+  if (warp == Traits::waves) return stream_copy_first<Cfg>(body, memory, lane);
+  if (warp > Traits::waves) return stream_copy_second<Cfg>(body, memory, lane);
   constexpr int kPart = Traits::part;
   stream_wave<Cfg, T> cx(ctx, memory.exchange);
   row_acc<mma_rows, 16, Cfg::dc> o;
@@ -552,8 +600,12 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
       c.release(n, lane);
     }
     tiles.release(tile, lane);
-    scale_rows(cx, o, body.agree(cx, state), [](float x, float r) { return x * r; });
     body.finish(cx, state, o, t);
+    if (cx.last_of(body.arrivals(t), t.splits)) {
+      Context waves = ctx;
+      waves.threads = cx.threads;
+      body.join(waves, t);
+    }
   }
 }
 

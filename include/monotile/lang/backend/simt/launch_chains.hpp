@@ -44,12 +44,14 @@ constexpr size_t chain_bytes() {
     return sizeof(warpgroup_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
 }
 
-/// `grid.programs`: at most that many programs share the tiles.
+/// `grid.programs`: at most that many programs share the tiles, times those that fit on a multiprocessor.
 template <class K, class Params>
 Grid place_chain(const Grid& grid, const Params& params) {
   constexpr size_t kBytes = chain_bytes<K>();
-  static_assert(kBytes <= 227 * 1024, "shared memory of a program on sm_90");
-  return {params.total < grid.programs ? params.total : grid.programs, chain_threads<typename K::Config>(), kBytes};
+  constexpr int kPrograms = K::Config::programs;
+  static_assert((kBytes + 1024) * kPrograms <= 228 * 1024, "shared memory of a multiprocessor of sm_90");
+  const int64_t most = grid.programs * kPrograms;
+  return {params.total < most ? params.total : most, chain_threads<typename K::Config>(), kBytes};
 }
 
 }  // namespace hopper

@@ -124,19 +124,23 @@ MT_FN row_values<Layout, R> map_rows_at(Cx& cx, F f, const row_values<Layout, R>
   }
   return out;
 }
-/// visit(row of the tile, value), once for each row.
+/// visit(row of the tile, values...), once for each row.
 template <class Cx, class Layout, int R, class F>
-MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
+MT_FN void each_row(Cx& cx, const row_values<Layout, R>& a, const row_values<Layout, R>& b, F visit) {
   constexpr int kShared = Layout::last_bit * 2 - Layout::first_bit;  // the bits by which lanes of a row differ
   MT_UNROLL
   for (int s = 0; s < row_values<Layout, R>::slots; ++s) {
     for (int l = 0; l < kLanes; ++l) {
       const int lane = cx.lane(l);
       if ((lane & kShared) != 0) continue;
-      visit(cx.first_row + s / Layout::slots * Layout::rows + Layout::slot_row(lane, s % Layout::slots),
-            values.v[s][l]);
+      visit(cx.first_row + s / Layout::slots * Layout::rows + Layout::slot_row(lane, s % Layout::slots), a.v[s][l],
+            b.v[s][l]);
     }
   }
+}
+template <class Cx, class Layout, int R, class F>
+MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
+  each_row(cx, values, values, [&](int row, float v, float) { visit(row, v); });
 }
 
 /// The largest of each row, and of `values`.
@@ -248,10 +252,26 @@ template <class Cx, class Layout, int R, int C>
 MT_FN void store_rows_from_registers(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
   store_rows_as<typename Cx::storage>(cx, to, at, acc);
 }
-/// The same without rounding: sums that are joined later.
-template <class Cx, class Layout, int R, int C>
-MT_FN void store_sums(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc) {
+/// The same without rounding: sums that are joined later, with what is known of their rows: keep(row, largest, total).
+/// Where waves have parts of the same rows, they are joined first: share(largest of a part, largest of all) of each. `to`
+/// has the columns of the whole tile.
+template <class Cx, class Layout, int R, int C, class Share, class Keep>
+MT_FN void store_sums(Cx& cx, const box_view& to, const box_at& at, row_acc<Layout, R, C>& acc,
+                      const row_values<Layout, R>& largest, const row_values<Layout, R>& parts, Share, Keep keep) {
+  const auto total = row_total(cx, parts);
   store_rows_as<float>(cx, to, at, acc);
+  each_row(cx, largest, total, [&](int row, float m, float sum) {
+    if (row < at.rows) keep(row, m, sum);
+  });
+}
+/// Rows of such sums, for the words of tiles: whole vectors, so that there are no tails in the code. 0 unless `there`.
+template <class L>
+MT_FN tile<float, L> load_sums(Context&, const float* rows, int64_t stride, const place<L>& at, bool there) {
+  tile<float, L> t{};
+  for (int l = 0; l < kLanes; ++l) {
+    if (at.live[l] && there) load_run<cache::normal>(t.v[l], 0, rows + at.row[l] * stride + at.local_col(l, 0), L::elements);
+  }
+  return t;
 }
 
 // --- values that some rows do not see ------------------------------------------------------------------------------

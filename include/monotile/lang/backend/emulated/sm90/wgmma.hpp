@@ -1,6 +1,7 @@
 #pragma once
 // The emulated sm_90a: what cuda/async.hpp and cuda/wgmma.hpp are to the chip.
 
+#include <atomic>
 #include <type_traits>
 
 #include "monotile/lang/backend/emulated/sm90/mma.hpp"
@@ -31,6 +32,8 @@ inline void fence_barrier_init() {}
 inline void fence_for_copies() { emulated::fence_for_copies(); }
 inline void let_next_start() {}
 inline void wait_for_previous() {}
+inline int arrive_at_count(int32_t* count) { return std::atomic_ref<int32_t>(*count).fetch_add(1); }
+inline int next_ticket(int32_t* count) { return std::atomic_ref<int32_t>(*count).fetch_add(1); }
 inline void named_barrier_sync(int id, int threads) { emulated::named_barrier_sync(id, threads); }
 inline void named_barrier_arrive(int id, int threads) { emulated::named_barrier_arrive(id, threads); }
 inline void cluster_sync() { emulated::cluster_sync(); }
@@ -50,6 +53,7 @@ inline void take_registers() {
 inline bool elect_one() { return emulated::lane_of_wave() == 0; }
 
 // --- copies
+inline void prefetch_line(const void*) {}
 inline void prefetch_map(const void*) {}
 inline void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, int w = 0) {
   emulated::copy_box(to, map, barrier, {x, y, z, w});
