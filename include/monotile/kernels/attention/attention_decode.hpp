@@ -18,9 +18,8 @@ struct DecodeTile : PrefillTile {
 /// Joins the splits of a tile in their order, a lane group to each head. For the program that comes after all of them.
 template <class T, class L, class Ctx, class Score>
 MT_FN void join_splits(Ctx& ctx, const DecodeParams<Score>& p, const DecodeTile& t) {
-  // Splits that are on their way together. Eight of 64 columns: 20 bytes of spills (ptxas 13.0).
-  constexpr int kAtOnce = L::lanes_per_row > 8 ? 8 : 4;
-  constexpr int kCols = L::lanes_per_row * L::elements;      // of their sums, a constant: less code, which is run once
+  constexpr int kAtOnce = 8;  // splits that are on their way together
+  constexpr int kCols = L::lanes_per_row * L::elements;  // of their sums, a constant: less code, which is run once
   constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
   const int heads = p.q.box_x, first_head = t.group * heads;
   const int64_t first_split = (static_cast<int64_t>(t.first_token) * p.q.extent_z * heads + first_head) * p.splits +
@@ -82,7 +81,7 @@ MT_FN void join_splits(Ctx& ctx, const DecodeParams<Score>& p, const DecodeTile&
     const auto sum =
         map([=](auto a, auto s, auto k, auto m) { return a * s + power(k, m); }, total, share, sink, most);
     const auto factor = map([](auto s, auto a) { return a == 0.0f ? 0.0f : fast_divide(s, a); }, share, sum);
-    store(ctx, out, at, map([](auto a, auto f) { return a * f; }, acc, factor));
+    store_joined(ctx, out, at, map([](auto a, auto f) { return a * f; }, acc, factor));
     if (p.log_sum_exp == nullptr) continue;
     store_row_value(ctx, lse, at,
                     map([](auto m, auto s) { return s == 0.0f ? -kInfinity : m * kLn2 + fast_log(s); }, most, sum));
@@ -165,7 +164,7 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score, Stored> {
   }
   template <class Ctx>
   MT_FN void join(Ctx& ctx, const DecodeTile& t) const {
-    join_splits<T, blocked<8, 1, Cfg::dc / 8>>(ctx, split_params, t);
+    join_splits<T, blocked<4, 1, Cfg::dc / 4>>(ctx, split_params, t);
   }
 
   MT_FN int first_block(const DecodeTile& t) const { return t.keys.first / Cfg::bn; }

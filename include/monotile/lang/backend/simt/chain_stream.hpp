@@ -177,14 +177,15 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
   wave_sync();
 }
 
-/// A struct of another lane, word by word.
+/// A struct of another lane, word by word. `reads`: only that one has it.
 template <class V>
-MT_DEVICE V all_from_lane(const V& v, int lane) {
+MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
   static_assert(sizeof(V) % sizeof(int) == 0);
   struct words {
     int w[sizeof(V) / sizeof(int)];
   };
-  words all = __builtin_bit_cast(words, v);
+  words all{};
+  if (reads) all = __builtin_bit_cast(words, v);
   MT_UNROLL
   for (int& w : all.w) w = from_lane(w, lane);
   return __builtin_bit_cast(V, all);
@@ -327,9 +328,9 @@ MT_DEVICE void stream_copy_second(const Body& body, Memory& memory, int lane) {
   for (uint32_t tile = 0;; ++tile) {
     const uint32_t at = tile % Traits::tiles;
     told.wait_full(tile);
-    const int count = same_for_all(load_word(memory.blocks[at]));
+    const int count = told_word(memory.blocks[at], lane);
     if (count < 0) return;
-    const auto t = memory.tile[at];
+    const auto t = all_from_lane(memory.tile[at], 0, lane == 0);
     tiles.release(tile, lane);
     to.first_box = stream_copies<Cfg>::kNowhere;
     stream_blocks<Body> blocks;
@@ -562,9 +563,9 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
   for (uint32_t tile = 0;; ++tile) {
     const uint32_t at = tile % Traits::tiles;
     tiles.wait_full(tile);
-    const int count = same_for_all(load_word(memory.blocks[at]));
+    const int count = told_word(memory.blocks[at], lane);
     if (count < 0) break;
-    const auto t = memory.tile[at];
+    const auto t = all_from_lane(memory.tile[at], 0, lane == 0);
     stream_rows<Cfg> rows;
     read_rows(cx, rows, memory.a[at]);
     clear(cx, o);
@@ -572,7 +573,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     for (int i = 0; i < count; ++i, ++n) {
       const uint32_t place = n % Cfg::stages;
       b.wait_full(n);
-      const int block = same_for_all(load_word(memory.block[n % (2 * Cfg::stages)]));
+      const int block = told_word(memory.block[n % (2 * Cfg::stages)], lane);
       row_acc<mma_rows, 16, kPart> s;
       first_product(cx, s, rows, memory.a[at], rows_from(memory.b[place], warp * kPart));
       b.release(n, lane);

@@ -274,6 +274,28 @@ MT_FN tile<float, L> load_sums(Context&, const float* rows, int64_t stride, cons
   return t;
 }
 
+/// A lane's one vector of such rows once they are joined, rounded: whatever the alignment, in little code.
+template <class T, class L>
+MT_FN void store_joined(Context&, const view<T>& to, const place<L>& at, const tile<float, L>& t) {
+  constexpr int E = L::elements;
+  for (int l = 0; l < kLanes; ++l) {
+    const int col = at.local_col(l, 0);
+    if (!at.live[l] || col >= at.limit) continue;
+    T* const place = to.row(at.row[l]) + col;
+    packed<T, E> v;
+    MT_UNROLL
+    for (int e = 0; e < E; ++e) v.v[e] = rounding<T>::apply(t.v[l][e]);
+    if (to.vectors && col + E <= at.limit) {
+      *reinterpret_cast<packed<T, E>*>(place) = v;
+    } else {
+      MT_UNROLL
+      for (int e = 0; e < E; ++e) {
+        if (col + e < at.limit) place[e] = v.v[e];
+      }
+    }
+  }
+}
+
 // --- values that some rows do not see ------------------------------------------------------------------------------
 // A weight of 0 must take nothing from its row of the other operand, but to a matrix unit 0 times NaN is NaN. Where
 // some weights are 0 on purpose the operand is therefore looked at first, and in the rare case multiplied one by one.
