@@ -43,7 +43,7 @@ inline constexpr TileShape kShapes[kConfigs] = {
     // Of as many bytes as above. kWide8 fitted to four shapes on 2026-11-30 (sums of a stage added up in fp32), those beside
     // it by the same proportion; the others not measured.
     eight_bits(shape_of<kRing8>(1.0, 4.0)),
-    eight_bits(shape_of<kWide8>(0.86, 5.0, 3.5e6)),
+    eight_bits(shape_of<kWide8>(0.82, 5.0, 3.5e6)),
     eight_bits(shape_of<kSquare8>(0.62, 5.0, 3.5e6)),
     eight_bits(shape_of<kNarrow8>(0.35, 5.0, 3.5e6)),
     eight_bits(shape_of<kSplit8>(0.62, 6.7, 3.5e6)),
