@@ -2,8 +2,8 @@
 # Compiles all CUDA code from scratch (through ccache), lists kernels that use local memory or streaming kernels with narrow
 # accesses, and shows that the binary runs on this machine, with or without a driver. Where there is no nvcc it says so and succeeds.
 #
-#   CUDA_SM80=ptx    of the Ampere path only the PTX of streaming kernels and of one file for each loop of the others: what sm_90a has as well is
-#                    left to it
+#   CUDA_PART=1      of the Ampere path only the PTX of streaming kernels and of one file for each loop of the others; for sm_90a no fp16 where
+#                    bf16 has the same kernels
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,11 +21,15 @@ if [[ -f "$dir/build.ninja" ]]; then ninja -C "$dir" -t clean >/dev/null; fi
 echo 'set(CMAKE_CUDA_FLAGS "-Xptxas=-v -no-compress" CACHE STRING "" FORCE)' >"$dir/flags.cmake"
 # For sm_80 the portable code is enough where time is short: what ptxas makes of it is then looked at for sm_90a alone.
 sm80="[compute_80,sm_80]"
-files='unset(MONOTILE_FILES_cuda_sm80 CACHE)'
-if [[ "${CUDA_SM80:-}" == ptx ]]; then
+files='unset(MONOTILE_FILES_cuda_sm80 CACHE)
+unset(MONOTILE_FILES_cuda_sm90 CACHE)'
+if [[ "${CUDA_PART:-}" == 1 ]]; then
     sm80="compute_80"
-    files="$(python3 -c 'import sys; sys.path.insert(0, "tools"); import check_ptx; print(";".join(sorted(check_ptx.STREAMING)))')"
-    files="set(MONOTILE_FILES_cuda_sm80 \"$files;attention_bf16;decode_bf16;decode_bf16_e4m3;gemm_gated_bf16;gemm_mixed_bf16;gemm_mixed_tf32;gemm_tiles_bf16;gemm_tiles_e4m3;prefill128_bf16\" CACHE STRING \"\" FORCE)"
+    streaming="$(python3 -c 'import sys; sys.path.insert(0, "tools"); import check_ptx; print(";".join(sorted(check_ptx.STREAMING)))')"
+    loops="attention_bf16;decode_bf16;decode_bf16_e4m3;gemm_gated_bf16;gemm_mixed_bf16;gemm_mixed_tf32;gemm_tiles_bf16;gemm_tiles_e4m3;prefill128_bf16"
+    hopper="$(basename -a -s .kernels.cpp src/ops/*/*.kernels.cpp | grep -vE '^(attention|decode|gemm|prefill|verify).*_f16' | paste -sd ';')"
+    files="set(MONOTILE_FILES_cuda_sm80 \"$streaming;$loops\" CACHE STRING \"\" FORCE)
+set(MONOTILE_FILES_cuda_sm90 \"$hopper\" CACHE STRING \"\" FORCE)"
 fi
 echo "$files" >>"$dir/flags.cmake"
 echo "set(MONOTILE_ARCH_cuda_sm80 \"-gencode=arch=compute_80,code=$sm80\" CACHE STRING \"\" FORCE)" >>"$dir/flags.cmake"
