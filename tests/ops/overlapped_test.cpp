@@ -130,6 +130,8 @@ TEST_F(OverlappedEmulated, Decode) {
          .page_size = 4,
          .window = 100},
         10);
+  // Splits of 512 keys by several programs, joined by one of them; a query without keys.
+  check({.heads = 4, .kv_heads = 2, .queries = {1, 1, 1}, .lengths = {1100, 0, 520}, .page_size = 16, .sinks = true}, 12);
 }
 
 /// What a key that a query does not see holds changes nothing for it, though it shares a block with keys that are seen: blocks are looked at first, and

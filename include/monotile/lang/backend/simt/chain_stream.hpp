@@ -573,7 +573,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     for (int i = 0; i < count; ++i, ++n) {
       const uint32_t place = n % Cfg::stages;
       b.wait_full(n);
-      const int block = told_word(memory.block[n % (2 * Cfg::stages)], lane);
+      const int block = same_for_all(load_word(memory.block[n % (2 * Cfg::stages)]));  // told_word would spill
       row_acc<mma_rows, 16, kPart> s;
       first_product(cx, s, rows, memory.a[at], rows_from(memory.b[place], warp * kPart));
       b.release(n, lane);
