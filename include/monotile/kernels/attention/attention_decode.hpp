@@ -18,12 +18,12 @@ struct DecodeTile : PrefillTile {
 /// Joins the splits of a tile in their order, a lane group to each head. For the program that comes after all of them.
 template <class T, class L, class Ctx, class Score>
 MT_FN void join_splits(Ctx& ctx, const DecodeParams<Score>& p, const DecodeTile& t) {
-  constexpr int kAtOnce = 8;  // splits that are on their way together
+  constexpr int kAtOnce = 8;                             // splits that are on their way together
   constexpr int kCols = L::lanes_per_row * L::elements;  // of their sums, a constant: less code, which is run once
   constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
   const int heads = p.q.box_x, first_head = t.group * heads;
-  const int64_t first_split = (static_cast<int64_t>(t.first_token) * p.q.extent_z * heads + first_head) * p.splits +
-                              t.first_split;
+  const int64_t first_split =
+      (static_cast<int64_t>(t.first_token) * p.q.extent_z * heads + first_head) * p.splits + t.first_split;
   view<T> out;
   out.data = static_cast<T*>(p.out.data) + p.out.offset(0, t.first_token, t.group);
   out.outer_stride = p.out.stride_x;
@@ -75,11 +75,10 @@ MT_FN void join_splits(Ctx& ctx, const DecodeParams<Score>& p, const DecodeTile&
       }
     }
     const float* const sinks = p.sinks;
-    const auto sink = map(
-        [=](auto h) { return sinks == nullptr || h < 0 ? -kInfinity : sinks[first_head + h] * kLog2e; }, head);
+    const auto sink =
+        map([=](auto h) { return sinks == nullptr || h < 0 ? -kInfinity : sinks[first_head + h] * kLog2e; }, head);
     const auto most = map(larger, highest, sink), share = map(power, highest, most);
-    const auto sum =
-        map([=](auto a, auto s, auto k, auto m) { return a * s + power(k, m); }, total, share, sink, most);
+    const auto sum = map([=](auto a, auto s, auto k, auto m) { return a * s + power(k, m); }, total, share, sink, most);
     const auto factor = map([](auto s, auto a) { return a == 0.0f ? 0.0f : fast_divide(s, a); }, share, sum);
     store_joined(ctx, out, at, map([](auto a, auto f) { return a * f; }, acc, factor));
     if (p.log_sum_exp == nullptr) continue;
