@@ -24,6 +24,7 @@ STREAMING = {
 NARROW = {
     r"CopyRows<unsigned char": (0, 0, "rows that are no whole words; all others travel as words"),
     r"BlockScales<": (16, 0, "writes one scale for each block"),
+    r".*Norm.*blocked<2, 8, 0": (4, 4, "rows that are no whole vectors: pairs of columns, 128 bytes a warp and access"),
     r"Dequantise<.*, true$": (4, 16, "reads 8 codes of 4 bits a lane, 128 bytes a warp"),
     r"Dequantise<.*, false$": (8, 16, "reads 8 codes a lane, 256 bytes a warp"),
     r"DequantiseBlocks<|Embedding<.*lang::quant_view": (0, 16, "GGUF blocks have 2-byte alignment"),
