@@ -20,7 +20,7 @@ struct MaxOrNan {
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
     return r;
 #else
-    return (a > b) | (a != a) ? a : b;
+    return ((a > b) | (a != a)) ? a : b;
 #endif
   }
 };
