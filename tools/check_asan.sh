@@ -3,7 +3,7 @@
 #
 #   ASAN_EMULATED=OFF    leave out the emulated targets, which are half of the build
 #   ASAN_WITHOUT=REGEX   leave out these tests
-#   ASAN_TARGETS=a;b     kernels of these targets only, such as cpu_avx2 (default: all that the build has)
+#   ASAN_TARGETS=a;b     kernels of these targets only, the plainest among them (default: all that the build has)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
