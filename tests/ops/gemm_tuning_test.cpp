@@ -114,7 +114,7 @@ TEST_P(TuningTest, IsExplained) {
 }
 
 /// A tile that cannot take the operands leaves them to the cost model.
-TEST(Tuning, UnsuitableTiles) {
+TEST(Tuning, UnsuitableTilesEmulated) {
   const Device device{DeviceKind::emulated, 32};
   Stream stream(device);
   Product few(DType::bf16, 64, 32, 64), many(DType::bf16, 65, 32, 64);
