@@ -7,16 +7,10 @@
 #include <map>
 
 #include "monotile/error.hpp"
+#include "runtime/dtype_named.hpp"
 
 namespace monotile::bench {
 namespace {
-
-DType dtype_named(const std::string& name) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    if (name == dtype_info(dtype).name) return dtype;
-  }
-  return DType::none;
-}
 
 Json spread_json(const Spread& s) { return {{"median", s.median}, {"p10", s.p10}, {"p90", s.p90}, {"n", s.n}}; }
 Spread read_spread(const Json& j) { return {j.at("median"), j.at("p10"), j.at("p90"), j.at("n")}; }
@@ -127,7 +121,7 @@ bool Report::refused() const {
 }
 
 void place(Row& row, const Ceilings& c) {
-  const DType dtype = dtype_named(row.dtype);
+  const DType dtype = dtype_named(row.dtype, {DType::f32, DType::f16, DType::bf16});
   // Flops of memory-bound operators are done outside the matrix units: only products and attention are judged by their rate.
   const bool product = row.op.rfind("gemm", 0) == 0 || row.op.rfind("attention", 0) == 0;
   const auto us = [&](double gbs, double tflops) {

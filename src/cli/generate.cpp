@@ -22,6 +22,7 @@
 #include "cli/table.hpp"
 #include "engine/chat_template.hpp"
 #include "engine/tokenizer.hpp"
+#include "runtime/dtype_named.hpp"
 
 namespace monotile::cli {
 namespace {
@@ -96,19 +97,14 @@ CLI::Validator within(double lowest, double highest) {
 /// To stderr. That nobody can read it is no failure of the run.
 void note(const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
-DType dtype_named(const std::string& name) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    if (name == dtype_info(dtype).name) return dtype;
-  }
-  return DType::none;
-}
+constexpr DType kPlainTypes[] = {DType::f32, DType::f16, DType::bf16};
 
 EngineOptions engine_options(const Options& options, int64_t context) {
   EngineOptions result;
   result.context = context;
   result.prefill_chunk = options.prefill_chunk;
-  result.activations = dtype_named(options.residual);
-  result.kv = dtype_named(options.kv);
+  result.activations = dtype_named(options.residual, kPlainTypes);
+  result.kv = dtype_named(options.kv, kPlainTypes);
   if (options.product_cast == "none") result.cast = ops::ProductCast::none;
   if (options.product_cast == "int8") result.cast = ops::ProductCast::int8_block;
   if (options.product_cast == "bf16") result.cast = ops::ProductCast::bf16;

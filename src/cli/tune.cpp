@@ -18,6 +18,7 @@
 #include "cli/table.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/tuning.hpp"
+#include "runtime/dtype_named.hpp"
 
 namespace monotile::cli {
 namespace {
@@ -35,17 +36,13 @@ struct Shape {
 constexpr DType kTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::f8_e4m3, DType::f8_e5m2,
                             DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k,    DType::q6_k};
 DType type_of(const char* flag, const std::string& name) {
-  for (const DType t : kTypes) {
-    if (name == dtype_info(t).name) return t;
-  }
+  if (const DType t = dtype_named(name, kTypes); t != DType::none) return t;
   throw CLI::ValidationError(
       flag, "'" + name + "'; allowed: f32, f16, bf16, f8_e4m3, f8_e5m2, and for b q4_0, q5_0, q8_0, q4_k, q6_k");
 }
 ops::ProductCast cast_of(const std::string& name) {
-  const char* const names[] = {"none", "int8_block", "bf16", "tf32"};
-  for (int i = 0; i < 4; ++i) {
-    if (name == names[i]) return static_cast<ops::ProductCast>(i);
-  }
+  const auto* const found = std::find(std::begin(tiles::kCastNames), std::end(tiles::kCastNames), name);
+  if (found != std::end(tiles::kCastNames)) return static_cast<ops::ProductCast>(found - std::begin(tiles::kCastNames));
   throw CLI::ValidationError("--cast", "'" + name + "'; allowed: none, int8_block, bf16, tf32");
 }
 

@@ -6,9 +6,11 @@
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/tile_cost.hpp"
+#include "runtime/dtype_named.hpp"
 #include "runtime/kernels.hpp"
 
 namespace monotile::ops::tiles {
@@ -18,7 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr const char* kCasts[] = {"none", "int8_block", "bf16", "tf32"};
 constexpr const char* kForms[] = {"nt", "nn", "tn"};
 constexpr DType kTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::i8,   DType::f8_e4m3, DType::f8_e5m2,
                             DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k};
@@ -38,14 +39,11 @@ int index_of(const std::string& path, const char* what, const std::string& name,
   refuse(path, std::string(what) + " '" + name + "'", "a name that this version writes");
 }
 DType type_named(const std::string& path, const std::string& name) {
-  for (const DType t : kTypes) {
-    if (name == dtype_info(t).name) return t;
-  }
+  if (const DType t = dtype_named(name, kTypes); t != DType::none) return t;
   refuse(path, "dtype '" + name + "'", "an operand of products");
 }
 
-thread_local bool forced = false;
-thread_local const TuningTable* forced_table = nullptr;
+thread_local std::optional<const TuningTable*> forced;
 
 }  // namespace
 
@@ -94,7 +92,7 @@ std::string to_json(const TuningTable& table) {
     const auto range = [](int e) { return Json::array({int64_t{1} << e, (int64_t{2} << e) - 1}); };
     root["ranges"].push_back({{"a", dtype_info(row.range.a).name},
                               {"b", dtype_info(row.range.b).name},
-                              {"cast", kCasts[static_cast<int>(row.range.cast)]},
+                              {"cast", kCastNames[static_cast<int>(row.range.cast)]},
                               {"form", kForms[static_cast<int>(row.range.form)]},
                               {"m", range(row.range.m)},
                               {"n", range(row.range.n)},
@@ -134,7 +132,7 @@ TuningTable read_tuning(const std::string& path, const DeviceInfo& device) {
       Tuned t;
       t.range = {type_named(path, row.at("a")),
                  type_named(path, row.at("b")),
-                 static_cast<ProductCast>(index_of(path, "cast", row.at("cast"), kCasts)),
+                 static_cast<ProductCast>(index_of(path, "cast", row.at("cast"), kCastNames)),
                  static_cast<ProductForm>(index_of(path, "form", row.at("form"), kForms)),
                  range(row.at("m")),
                  range(row.at("n")),
@@ -158,7 +156,7 @@ TuningTable read_tuning(const std::string& path, const DeviceInfo& device) {
 }
 
 const TuningTable* tuning_for(const DeviceInfo& device) {
-  if (forced) return forced_table;
+  if (forced) return *forced;
   static const char* const path = std::getenv("MONOTILE_TUNING");
   if (path == nullptr || *path == '\0') return nullptr;
   struct Loaded {
@@ -193,13 +191,7 @@ const Tuned* tuned(const GemmArgs& args, const DeviceInfo& device) {
   return range ? table->find(*range) : nullptr;
 }
 
-ScopedTuning::ScopedTuning(const TuningTable* table) : was_forced_(forced), before_(forced_table) {
-  forced = true;
-  forced_table = table;
-}
-ScopedTuning::~ScopedTuning() {
-  forced = was_forced_;
-  forced_table = before_;
-}
+ScopedTuning::ScopedTuning(const TuningTable* table) : before_(std::exchange(forced, table)) {}
+ScopedTuning::~ScopedTuning() { forced = before_; }
 
 }  // namespace monotile::ops::tiles

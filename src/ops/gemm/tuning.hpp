@@ -12,6 +12,9 @@
 
 namespace monotile::ops::tiles {
 
+/// By ProductCast.
+inline constexpr const char* kCastNames[] = {"none", "int8_block", "bf16", "tf32"};
+
 /// What sizes share a row of the table: extents from a power of two up to the next one.
 struct Range {
   DType a = DType::none, b = DType::none;
@@ -65,8 +68,7 @@ class ScopedTuning {
   ScopedTuning(const ScopedTuning&) = delete;
 
  private:
-  bool was_forced_;
-  const TuningTable* before_;
+  std::optional<const TuningTable*> before_;
 };
 
 /// Everything that could run a product on a device, with the table's names.

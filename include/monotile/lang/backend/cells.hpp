@@ -61,22 +61,6 @@ MT_FN void add_columns(Ctx& cx, Acc& acc, const tile_coord& t, const any_vector&
     });
   });
 }
-/// acc += cells[row, column] of the same matrix of the batch.
-template <class Ctx, class Acc>
-MT_FN void add_cells(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& cells) {
-  with_element_type(cx, cells.dtype, [&](auto type) {
-    const auto* data = static_cast<const decltype(type)*>(cells.data) + t.batch * cells.batch_stride;
-    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
-      if (row >= cx.space.rows) return;
-      const auto* from = data + row * cells.stride + col;
-      MT_UNROLL
-      for (float& x : v) {
-        if (col < cx.space.cols) x += promote(*from);
-        ++col, ++from;
-      }
-    });
-  });
-}
 /// acc = f(acc, cells[row, column]), of the same matrix of the batch.
 template <class Ctx, class Acc, class F>
 MT_FN void map_cells_with(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& cells, F f) {
@@ -92,6 +76,11 @@ MT_FN void map_cells_with(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_v
       }
     });
   });
+}
+/// acc += cells[row, column] of the same matrix of the batch.
+template <class Ctx, class Acc>
+MT_FN void add_cells(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& cells) {
+  map_cells_with(cx, acc, t, cells, [](float x, float cell) { return x + cell; });
 }
 
 /// acc += rows[row].
