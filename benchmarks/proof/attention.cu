@@ -1,13 +1,14 @@
-// Attention on a GPU: every path of the prefill and decode kernels and the kernel of rows, checked in fp64 and timed on
-// the anchor shapes. Cold L2 by rotating buffers, normal random data, candidates in shuffled order, medians; sustained (back to
-// back) and with gaps (8 ms of rest before each launch), since the chip is limited by power. Peers (cuDNN, FA2,
-// FlexAttention) are beside it in benchmarks/peers/run.py, in one process through the C ABI.
+// Attention on a GPU: every path of the prefill and decode kernels and the kernel of rows, checked in fp64, and timed beside
+// cuDNN where it is found (dlopen, and its front end's headers at build time). Cold L2 by rotating buffers, normal random
+// data, candidates in shuffled order, medians; sustained (back to back) and with gaps (8 ms of rest before each launch),
+// since the chip is limited by power. One query per sequence is timed with events, and short rows also per node of a graph
+// of 48 over rotating buffers. FA2 and FlexAttention are beside it in benchmarks/peers/run.py, through the C ABI.
 //
-// One query per sequence is timed with events, and short rows also per node of a graph of 48 over rotating buffers.
+//   monotile_attention [--set main|anchors|decode|masks|random] [--seconds S] [--regimes 1|2] [--rows N] [--json FILE]
 //
-//   monotile_attention [--seconds S] [--regimes 1|2] [--decode 1] [--rows N]
-//
-// --decode 1: only one query per sequence. --rows: only row N of the timed shapes.
+// main: the anchors, decode and masks at equal work, the path of Ampere beside each anchor and each decode row. decode: one
+// query per sequence alone, more pages and heads. random: 100 shapes that nobody chose (a fixed seed), the chosen
+// implementation against cuDNN, and the ten worst with what is known about why. --rows: only row N of the set.
 //
 // Exit code 1 if a check fails.
 
@@ -25,50 +26,23 @@
 #include <thread>
 #include <vector>
 
+#include "bench/cuda/cudnn.hpp"
 #include "monotile/ops/attention.hpp"
 #include "ops/attention/attention.hpp"
+#include "runtime/scoped_target.hpp"
 
-#include "common.cuh"
+#include "attention_shapes.cuh"
 
 namespace {
 
 using namespace monotile;  // NOLINT
 using ops::AttentionArgs;
+using proof::Buffers;
 using proof::check;
-using proof::mix;
+using proof::Layout;
+using proof::Shape;
 using proof::spin;
 
-__global__ void fill_normal(__nv_bfloat16* p, size_t n, uint64_t seed) {
-  proof::each_normal(n, seed, [&](size_t i, float x) { p[i] = __float2bfloat16(x); });
-}
-
-struct Shape {
-  int batch, queries, keys, heads, kv_heads, dim;
-  bool causal;
-  int page = 0;                ///< 0: dense
-  bool tokens_first = false;   ///< pages [token, head, dim] instead of [head, token, dim]
-  std::vector<int> lengths{};  ///< at most `keys`; empty: all of them
-  int length(int sequence) const { return lengths.empty() ? keys : lengths[static_cast<size_t>(sequence)]; }
-  int columns() const { return page == 0 ? 0 : (keys + page - 1) / page; }
-  int64_t rows() const { return static_cast<int64_t>(batch) * (page == 0 ? keys : columns() * page); }
-  int64_t all_keys() const {
-    int64_t all = 0;
-    for (int i = 0; i < batch; ++i) all += length(i);
-    return all;
-  }
-};
-/// What the kernel that checks knows of it.
-struct Layout {
-  int batch, queries, heads, kv_heads, dim;
-  bool causal;
-  int page, columns;
-  int64_t page_stride, head_stride, token_stride;
-  const int32_t *kv_start, *kv_length, *table;
-  __device__ int64_t row(int64_t sequence, int key, int head) const {
-    if (page == 0) return (kv_start[sequence] + static_cast<int64_t>(key)) * token_stride + head * head_stride;
-    return table[sequence * columns + key / page] * page_stride + key % page * token_stride + head * head_stride;
-  }
-};
 Layout layout_of(const Shape& s, const int32_t* tables, const int32_t* table) {
   const bool heads_first = s.page > 0 && !s.tokens_first;
   return {s.batch,
@@ -84,55 +58,20 @@ Layout layout_of(const Shape& s, const int32_t* tables, const int32_t* table) {
           heads_first ? s.dim : int64_t{1} * s.kv_heads * s.dim,
           tables + 1024,
           tables + 2048,
-          table};
+          table,
+          s.mask};
 }
-struct Buffers {
-  __nv_bfloat16 *q, *k, *v, *out;
-};
-/// One (query, head) per block, in fp64: adds up |difference|^2 and |result|^2.
-__global__ void verify(Layout s, Buffers b, int rows, double* sums) {
-  constexpr int kChunk = 2048;
-  __shared__ double weight[kChunk];
-  const uint64_t pick = mix(blockIdx.x * 2 + 1) % (static_cast<uint64_t>(s.batch) * s.queries * s.heads);
-  const int64_t row = rows == 0 ? blockIdx.x : static_cast<int64_t>(pick);
-  const int head = static_cast<int>(row % s.heads), kv_head = head / (s.heads / s.kv_heads);
-  const int64_t token = row / s.heads, sequence = token / s.queries;
-  const int keys = s.kv_length[sequence];
-  const int last = s.causal ? static_cast<int>(token % s.queries) + keys - s.queries + 1 : keys;
-  const __nv_bfloat16* q = b.q + row * s.dim;
-  double sum = 0, y[2] = {0, 0};  // of two columns at most
-  for (int first = 0; first < last; first += kChunk) {
-    const int count = last - first < kChunk ? last - first : kChunk;
-    for (int j = threadIdx.x; j < count; j += blockDim.x) {
-      const __nv_bfloat16* k = b.k + s.row(sequence, first + j, kv_head);
-      double x = 0;
-      for (int d = 0; d < s.dim; ++d) x += static_cast<double>(__bfloat162float(q[d])) * __bfloat162float(k[d]);
-      weight[j] = exp(x / sqrt(static_cast<double>(s.dim)));  // normal data: no overflow in fp64
-    }
-    __syncthreads();
-    for (int j = 0; j < count; ++j) {
-      const __nv_bfloat16* v = b.v + s.row(sequence, first + j, kv_head);
-      sum += weight[j];
-      for (int i = 0; i < 2; ++i) {
-        const int d = static_cast<int>(threadIdx.x) + i * 128;
-        if (d < s.dim) y[i] += weight[j] * __bfloat162float(v[d]);
-      }
-    }
-    __syncthreads();
-  }
-  for (int i = 0; i < 2; ++i) {
-    const int d = static_cast<int>(threadIdx.x) + i * 128;
-    if (d >= s.dim) continue;
-    const double wanted = last > 0 ? y[i] / sum : 0, difference = __bfloat162float(b.out[row * s.dim + d]) - wanted;
-    atomicAdd(&sums[0], difference * difference);
-    atomicAdd(&sums[1], wanted * wanted);
-  }
-}
-
 struct Candidate {
   std::string name;
   Plan<AttentionArgs> plan;
+  std::function<void(Stream&, const AttentionArgs&)> peer;  ///< in place of the plan
+  bool quick = true;                                        ///< others are timed a few times only
   std::vector<float> ms;
+};
+/// What was measured of one candidate on one shape.
+struct Result {
+  std::string shape, regime, candidate;
+  double us, tflops, gbs, cudnn;  ///< of cuDNN's time in the same run; 0: there is none
 };
 
 struct Bench {
@@ -142,9 +81,12 @@ struct Bench {
   double* sums = nullptr;
   int32_t* tables = nullptr;
   int32_t* block_table = nullptr;
+  int32_t* key_ranges = nullptr;
+  float* slopes = nullptr;
   void* workspace = nullptr;
   bool failed = false;
   static constexpr size_t kMostEntries = size_t{1} << 20;
+  static constexpr int kMostKeys = 16384;  ///< of masks that have a table of positions
 
   static cudaStream_t make_stream() {
     cudaStream_t s = nullptr;
@@ -155,6 +97,8 @@ struct Bench {
     check(cudaMallocManaged(&sums, 16), "memory");
     check(cudaMalloc(&tables, 4096 * sizeof(int32_t)), "memory");
     check(cudaMalloc(&block_table, kMostEntries * sizeof(int32_t)), "memory");
+    check(cudaMalloc(&key_ranges, 2 * kMostKeys * sizeof(int32_t)), "memory");
+    check(cudaMalloc(&slopes, 256 * sizeof(float)), "memory");
     check(cudaMalloc(&workspace, size_t{1} << 30), "workspace");
   }
   TensorView view(void* data, DType dtype, std::initializer_list<int64_t> extents) const {
@@ -187,6 +131,14 @@ struct Bench {
     a.causal = s.causal;
     a.max_query = s.queries;
     a.max_kv_length = s.keys;
+    a.window = s.mask.window;
+    a.softcap = s.mask.softcap;
+    if (s.mask.prefix > 0) a.prefix_length = view(tables + 3072, DType::i32, {s.batch});
+    if (s.mask.alibi) a.alibi_slopes = view(slopes, DType::f32, {s.heads});
+    if (s.mask.document > 0) {
+      a.key_ranges = view(key_ranges, DType::i32, {s.batch, s.keys, 2});
+      a.key_ranges.stride[0] = 0;  // the same for all
+    }
     return a;
   }
   void set_tables(const Shape& s) const {
@@ -196,8 +148,23 @@ struct Bench {
     for (int i = 0; i < s.batch; ++i) {
       t[static_cast<size_t>(1024 + i)] = i * s.keys;
       t[static_cast<size_t>(2048 + i)] = s.length(i);
+      t[static_cast<size_t>(3072 + i)] = s.mask.prefix;
     }
     check(cudaMemcpy(tables, t.data(), t.size() * sizeof(int32_t), cudaMemcpyHostToDevice), "tables");
+    if (s.mask.alibi) {
+      std::vector<float> of_heads;
+      for (int h = 0; h < s.heads; ++h) of_heads.push_back(s.mask.slope(h, s.heads));
+      check(cudaMemcpy(slopes, of_heads.data(), of_heads.size() * sizeof(float), cudaMemcpyHostToDevice), "slopes");
+    }
+    if (s.mask.document > 0) {
+      std::vector<int32_t> ranges;
+      if (s.keys > kMostKeys) std::abort();
+      for (int i = 0; i < s.keys; ++i) {
+        const int first = i / s.mask.document * s.mask.document;
+        ranges.push_back(first), ranges.push_back(std::min(first + s.mask.document, s.keys));
+      }
+      check(cudaMemcpy(key_ranges, ranges.data(), ranges.size() * sizeof(int32_t), cudaMemcpyHostToDevice), "ranges");
+    }
     if (s.page == 0) return;
     std::vector<int32_t> pages(static_cast<size_t>(s.batch) * s.columns());
     if (pages.size() > kMostEntries) std::abort();
@@ -205,63 +172,92 @@ struct Bench {
     std::shuffle(pages.begin(), pages.end(), std::mt19937(5));
     check(cudaMemcpy(block_table, pages.data(), pages.size() * sizeof(int32_t), cudaMemcpyHostToDevice), "tables");
   }
-  std::vector<Candidate> candidates(const Shape& s, const Buffers& b) {
+  /// Our implementations that can do this call, on the path that is chosen now.
+  std::vector<Candidate> candidates(const Shape& s, const Buffers& b, const std::string& path = "") {
     std::vector<Candidate> all;
     const AttentionArgs a = args(s, b);
     for (const auto* implementation : {&ops::attention_decode_tiles, &ops::attention_tiles, &ops::attention_portable}) {
       if (implementation->supports(a, info) != nullptr) continue;
-      Candidate c{implementation->name, {}, {}};
+      Candidate c{implementation->name + path, {}, {}, {}, {}};
       c.plan.implementation = implementation;
       c.plan.device = &info;
       implementation->plan(a, info, c.plan);
+      c.quick = implementation == (s.queries > 1 ? &ops::attention_tiles : &ops::attention_decode_tiles);
       if (c.plan.workspace_bytes <= size_t{1} << 30) all.push_back(c);
     }
     return all;
+  }
+  /// The one that the dispatcher chooses.
+  Candidate chosen(const Shape& s, const Buffers& b) {
+    Candidate c{"", plan<AttentionArgs>(info.device, args(s, b)), {}, {}, {}};
+    c.name = c.plan.implementation->name;
+    c.quick = c.name != "portable";
+    return c;
+  }
+  void add_cudnn(std::vector<Candidate>& all, const Shape& s, const Buffers& b) {
+    // Its call knows dense sequences of one length, and pages.
+    if (s.mask.any() || (s.page == 0 && !s.lengths.empty())) return;
+    for (auto& peer : bench::cudnn_baseline(info, args(s, b))) all.push_back({"cuDNN", {}, std::move(peer.launch), true, {}});
+  }
+  void run(const Candidate& c, const Shape& s, const Buffers& b) {
+    if (c.peer)
+      c.peer(stream, args(s, b));
+    else
+      c.plan.run(stream, args(s, b), workspace);
   }
   void verify_result(const char* name, const Shape& s, const Buffers& b, int rows) {
     sums[0] = sums[1] = 0;
     const int64_t all = static_cast<int64_t>(s.batch) * s.queries * s.heads;
     check(cudaDeviceSynchronize(), name);
-    verify<<<static_cast<unsigned>(rows == 0 ? all : rows), 128>>>(layout_of(s, tables, block_table), b, rows, sums);
+    proof::verify<<<static_cast<unsigned>(rows == 0 ? all : rows), 128>>>(layout_of(s, tables, block_table), b, rows, sums);
     check(cudaDeviceSynchronize(), name);
     const double error = std::sqrt(sums[0] / sums[1]);
     if (error <= 5e-3) return;
     failed = true;
-    std::printf("WRONG: %s %s: error %g\n", name, name_of(s).c_str(), error);
+    std::printf("WRONG: %s %s: error %g\n", name, s.name().c_str(), error);
   }
-  static std::string name_of(const Shape& s) {
-    char text[160];
-    std::snprintf(text, sizeof text, "b%d q%d k%d%s h%d/%d d%d %s", s.batch, s.queries, s.keys,
-                  s.lengths.empty() ? "" : " ragged", s.heads, s.kv_heads, s.dim, s.causal ? "causal" : "full");
-    return s.page == 0 ? text : text + std::string(" page ") + std::to_string(s.page) + (s.tokens_first ? " nhd" : "");
-  }
-  /// Device time of a call, in a graph of many over rotating buffers.
-  float graph_us(const Candidate& c, const Shape& s, const std::vector<Buffers>& buffers) {
+  /// Device time of a call, in graphs of many over rotating buffers, one candidate after the other in shuffled order.
+  void time_graphs(std::vector<Candidate*> all, const Shape& s, const std::vector<Buffers>& buffers, std::mt19937& random) {
     constexpr int kNodes = 48;
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t exec = nullptr;
-    check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < kNodes; ++i)
-      c.plan.run(stream, args(s, buffers[static_cast<size_t>(i) % buffers.size()]), workspace);
-    check(cudaStreamEndCapture(native, &graph), "capture");
-    check(cudaGraphInstantiate(&exec, graph, 0), "graph");
+    struct Replay {
+      Candidate* candidate;
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t exec = nullptr;
+    };
+    std::vector<Replay> replays;
+    for (Candidate* c : all) {
+      Replay replay{c};
+      check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "capture");
+      bool captured = true;
+      try {
+        for (int i = 0; i < kNodes; ++i) run(*c, s, buffers[static_cast<size_t>(i) % buffers.size()]);
+      } catch (const Error&) {  // a peer that cannot be captured
+        captured = false;
+      }
+      captured = cudaStreamEndCapture(native, &replay.graph) == cudaSuccess && captured;
+      if (captured) captured = cudaGraphInstantiate(&replay.exec, replay.graph, 0) == cudaSuccess;
+      (void)cudaGetLastError();
+      c->ms.clear();
+      if (captured) replays.push_back(replay);
+    }
     cudaEvent_t before, after;
     check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
-    std::vector<float> us;
     for (int r = -2; r < 15; ++r) {
-      spin<<<1, 32, 0, native>>>(60000);
-      check(cudaEventRecord(before, native), "record");
-      check(cudaGraphLaunch(exec, native), "launch");
-      check(cudaEventRecord(after, native), "record");
-      check(cudaEventSynchronize(after), c.name.c_str());
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, before, after), "elapsed");
-      if (r >= 0) us.push_back(ms * 1e3f / kNodes);
+      std::shuffle(replays.begin(), replays.end(), random);
+      for (Replay& replay : replays) {
+        spin<<<1, 32, 0, native>>>(60000);
+        check(cudaEventRecord(before, native), "record");
+        check(cudaGraphLaunch(replay.exec, native), "launch");
+        check(cudaEventRecord(after, native), "record");
+        check(cudaEventSynchronize(after), replay.candidate->name.c_str());
+        float ms = 0;
+        check(cudaEventElapsedTime(&ms, before, after), "elapsed");
+        if (r >= 0) replay.candidate->ms.push_back(ms / kNodes);
+      }
     }
-    check(cudaGraphExecDestroy(exec), "graph"), check(cudaGraphDestroy(graph), "graph");
+    for (Replay& replay : replays)
+      check(cudaGraphExecDestroy(replay.exec), "graph"), check(cudaGraphDestroy(replay.graph), "graph");
     check(cudaEventDestroy(before), "event"), check(cudaEventDestroy(after), "event");
-    std::sort(us.begin(), us.end());
-    return us[us.size() / 2];
   }
 };
 float median(std::vector<float> v) {
@@ -270,23 +266,101 @@ float median(std::vector<float> v) {
   return v[v.size() / 2];
 }
 
+/// Figures of a regime: printed, and kept for the summary and the file.
+void report(const Shape& s, const char* regime, std::vector<Candidate>& all, std::vector<Result>& results) {
+  double cudnn = 0;
+  for (const Candidate& c : all) {
+    if (c.name == "cuDNN" && !c.ms.empty()) cudnn = median(c.ms) * 1e3;
+  }
+  const double flops = s.flops(), bytes = s.bytes();
+  for (Candidate& c : all) {
+    if (c.ms.empty()) continue;
+    const double us = median(c.ms) * 1e3;
+    results.push_back({s.name(), regime, c.name, us, flops / us * 1e-6, bytes / us * 1e-3, cudnn / us});
+    const Result& r = results.back();
+    std::printf("%s %s %s: %.2f us, %.0f TFLOP/s, %.0f GB/s", r.shape.c_str(), regime, r.candidate.c_str(), us, r.tflops, r.gbs);
+    if (cudnn > 0 && c.name != "cuDNN") std::printf(", %.3f of cuDNN", r.cudnn);
+    std::printf("\n");
+    c.ms.clear();
+  }
+  std::fflush(stdout);
+}
+/// The time of a pair that is seen, beside that of the first row.
+void summarise_masks(const std::vector<Shape>& shapes, const std::vector<Result>& results) {
+  const auto tflops = [&](const Shape& s) {
+    for (const Result& r : results) {
+      if (r.shape == s.name() && r.regime == "sustained" && r.candidate == "tiles") return r.tflops;
+    }
+    return 0.0;
+  };
+  const Shape* plain = nullptr;
+  for (const Shape& s : shapes) {
+    if (s.queries == 1) continue;
+    if (!s.mask.any() && s.causal && s.batch == 4) plain = &s;
+    if (plain != nullptr && s.mask.any() && tflops(*plain) > 0 && tflops(s) > 0)
+      std::printf("%s: %.3f of plain causal's speed at equal work\n", s.name().c_str(), tflops(s) / tflops(*plain));
+  }
+}
+void summarise_random(const std::vector<Shape>& shapes, const std::vector<Result>& results, int multiprocessors) {
+  struct Row {
+    const Shape* shape;
+    const Result* result;
+  };
+  std::vector<Row> rows;
+  double logs = 0;
+  for (const Shape& s : shapes) {
+    for (const Result& r : results) {
+      if (r.shape == s.name() && r.candidate != "cuDNN" && r.cudnn > 0) rows.push_back({&s, &r}), logs += std::log(r.cudnn);
+    }
+  }
+  if (rows.empty()) return;
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.result->cudnn < b.result->cudnn; });
+  std::printf("%zu of %zu random shapes (cuDNN has no plan for the others): geometric mean %.3f of cuDNN, median %.3f, tenth %.3f; the worst ten:\n",
+              rows.size(), shapes.size(), std::exp(logs / static_cast<double>(rows.size())), rows[rows.size() / 2].result->cudnn,
+              rows[rows.size() / 10].result->cudnn);
+  for (size_t i = 0; i < std::min<size_t>(10, rows.size()); ++i) {
+    const Result& r = *rows[i].result;
+    const std::string why = proof::reasons(*rows[i].shape, r.candidate, r.us, multiprocessors);
+    std::printf("  %.3f %s (%s, %.1f us, %.0f TFLOP/s, %.0f GB/s): %s\n", r.cudnn, r.shape.c_str(), r.candidate.c_str(), r.us, r.tflops, r.gbs,
+                why.empty() ? "nothing that is known applies" : why.c_str());
+  }
+}
+void write_json(const std::string& path, const DeviceInfo& info, const std::vector<Result>& results) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) {
+    std::printf("cannot write %s\n", path.c_str());
+    std::exit(1);
+  }
+  std::fprintf(file, "{\"device\": \"%s\", \"path\": \"%s\", \"driver\": \"%s\", \"rows\": [", info.name.c_str(), info.path.c_str(), info.driver.c_str());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Result& r = results[i];
+    std::fprintf(file, "%s\n  {\"shape\": \"%s\", \"regime\": \"%s\", \"candidate\": \"%s\", \"us\": %.3f, \"tflops\": %.2f, \"gb_per_s\": %.1f, \"of_cudnn\": %.4f}",
+                 i == 0 ? "" : ",", r.shape.c_str(), r.regime.c_str(), r.candidate.c_str(), r.us, r.tflops, r.gbs, r.cudnn);
+  }
+  std::fprintf(file, "\n]}\n");
+  std::fclose(file);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   double seconds = 80;
   int regimes = 2, only = -1;
-  bool decode = false;
+  std::string set = "main", json;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
     if (option == "--seconds") seconds = std::atof(argv[i + 1]);
     if (option == "--regimes") regimes = std::atoi(argv[i + 1]);
-    if (option == "--decode") decode = std::atoi(argv[i + 1]) != 0;
+    if (option == "--set") set = argv[i + 1];
     if (option == "--rows") only = std::atoi(argv[i + 1]);
+    if (option == "--json") json = argv[i + 1];
   }
+  const bool decode = set == "decode", random_set = set == "random", all_sets = set == "main";
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   Bench bench(device_info(parse_device("cuda")));
   std::printf("%s, path %s, %s\n", bench.info.name.c_str(), bench.info.path.c_str(), bench.info.driver.c_str());
+  if (!bench::cudnn_absent().empty()) std::printf("%s\n", bench::cudnn_absent().c_str());
 
   constexpr size_t kPool = size_t{6} << 30;
   char* pool = nullptr;
@@ -300,11 +374,11 @@ int main(int argc, char** argv) {
     const int64_t q = static_cast<int64_t>(s.batch) * s.queries * s.heads * s.dim, k = s.rows() * s.kv_heads * s.dim;
     return Buffers{take(q), take(k), take(k), take(q)};
   };
-  fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
+  proof::fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
 
   std::vector<Shape> odd;
   for (const int dim : {40, 64, 80, 96, 128, 192, 256}) {
-    if (only >= 0) break;
+    if (only >= 0 || random_set) break;
     for (const bool causal : {true, false}) {
       for (const auto& [queries, keys] :
            std::vector<std::pair<int, int>>{{1, 1}, {128, 128}, {77, 301}, {300, 300}, {129, 1000}}) {
@@ -320,7 +394,14 @@ int main(int argc, char** argv) {
     odd.push_back(s);
   }
   for (const int heads : {1, 3, 7, 16, 24, 48}) {
-    if (only < 0) odd.push_back({3, 1, 900, heads * 2, 2, 128, true, 16});
+    if (only < 0 && !random_set) odd.push_back({3, 1, 900, heads * 2, 2, 128, true, 16});
+  }
+  for (const proof::Mask mask : {proof::Mask{.window = 70}, {.prefix = 90}, {.document = 100}, {.softcap = 2.0f}, {.alibi = true}}) {
+    if (only >= 0 || random_set) break;
+    for (const int dim : {64, 128}) {
+      if (!decode) odd.push_back({2, 300, 411, 4, 2, dim, true, 0, false, {}, mask});
+      odd.push_back({2, 1, 411, 4, 2, dim, true, 0, false, {}, mask});
+    }
   }
   for (const Shape& s : odd) {
     size_t place = 0;
@@ -332,30 +413,16 @@ int main(int argc, char** argv) {
       bench.verify_result(c.name.c_str(), s, b, 0);
     }
   }
-  if (only < 0) std::printf("small and odd shapes: %s\n", bench.failed ? "WRONG" : "right");
+  if (!odd.empty()) std::printf("small and odd shapes: %s\n", bench.failed ? "WRONG" : "right");
   std::fflush(stdout);
 
   std::vector<Shape> shapes;
-  for (const bool causal : {false, true}) {
-    if (decode) break;
-    shapes.push_back({8, 2048, 2048, 32, 32, 128, causal});
-    shapes.push_back({4, 4096, 4096, 32, 8, 128, causal});
-    shapes.push_back({1, 16384, 16384, 32, 8, 128, causal});
-    shapes.push_back({8, 2048, 2048, 32, 32, 64, causal});
-  }
-  for (const int batch : {1, 16, 64, 128}) {
-    for (const int page : {0, 16}) shapes.push_back({batch, 1, 4096, 32, 8, 128, true, page});
-  }
-  for (const int page : {0, 16}) shapes.push_back({1, 1, 65536, 32, 8, 128, true, page});
-  for (const int page : {1, 4, 8, 64, 128}) shapes.push_back({64, 1, 4096, 32, 8, 128, true, page});
-  shapes.push_back({64, 1, 4096, 32, 8, 128, true, 16, true});
-  shapes.push_back({64, 1, 4096, 32, 8, 64, true, 16});
-  shapes.push_back({64, 1, 4096, 32, 4, 256, true, 16});
-  Shape ragged{16, 1, 65536, 32, 8, 128, true, 16};
-  std::mt19937 lengths(3);
-  for (int i = 0; i < 16; ++i)
-    ragged.lengths.push_back(i == 0 ? 1 : i == 1 ? 65536 : static_cast<int>(lengths() % 65536) + 1);
-  shapes.push_back(ragged);
+  const auto add = [&](const std::vector<Shape>& more) { shapes.insert(shapes.end(), more.begin(), more.end()); };
+  if (all_sets || set == "anchors") add(proof::anchor_shapes());
+  if (all_sets || decode) add(proof::decode_shapes(decode));
+  if (all_sets || set == "masks") add(proof::mask_shapes());
+  if (random_set) add(proof::random_shapes(100));
+  std::vector<Result> results;
   if (only >= 0) shapes = {shapes.at(static_cast<size_t>(only))};
   cudaEvent_t before, after;
   check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
@@ -372,31 +439,35 @@ int main(int argc, char** argv) {
       buffers.push_back(buffers_at(s, end));
     } while (end + (end - place) <= kPool && buffers.size() < 48);
     if (end > kPool) std::abort();
-    fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
+    proof::fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
     bench.set_tables(s);
-    std::vector<Candidate> all = bench.candidates(s, buffers[0]);
-    const double pairs = s.queries == 1 ? static_cast<double>(s.all_keys())
-                                        : s.batch * (static_cast<double>(s.queries) * s.keys -
-                                                     (s.causal ? 0.5 * s.queries * (s.queries - 1.0) : 0.0));
-    const double flops = 4.0 * s.heads * s.dim * pairs;
-    const double bytes =
-        4.0 * s.dim *
-        (static_cast<double>(s.all_keys()) * s.kv_heads + static_cast<double>(s.batch) * s.queries * s.heads);
+    std::vector<Candidate> all;
+    if (random_set)
+      all.push_back(bench.chosen(s, buffers[0]));
+    else
+      all = bench.candidates(s, buffers[0]);
+    if (s.queries > 1 && !random_set) std::erase_if(all, [](const Candidate& c) { return c.name == "portable"; });
+    if (!random_set && !s.mask.any()) {
+      const ScopedTarget ampere(Target::cuda_sm80);
+      for (Candidate& c : bench.candidates(s, buffers[0], " of Ampere")) {
+        if (c.quick) all.push_back(c);
+      }
+    }
+    bench.add_cudnn(all, s, buffers[0]);
     size_t turn = 0;
-    for (int regime = 0; regime < (s.queries > 1 ? regimes : 1); ++regime) {
-      for (int r = -2; r < (regime == 1 ? 9 : 21); ++r) {
+    for (int regime = 0; regime < (s.queries > 1 && !random_set ? regimes : 1); ++regime) {
+      for (int r = -2; r < (regime == 1 || random_set ? 9 : 21); ++r) {
         std::shuffle(all.begin(), all.end(), random);
         for (Candidate& c : all) {
-          if ((s.queries > 1 ? c.name != "tiles" : c.name != "decode") && r > (s.queries > 1 ? 0 : 2))
-            continue;  // it takes its time
+          if (!c.quick && r > (s.queries > 1 ? 0 : 2)) continue;  // it takes its time
           const Buffers& b = buffers[turn++ % buffers.size()];
           if (regime == 1) {
             check(cudaDeviceSynchronize(), "synchronize");
             std::this_thread::sleep_for(std::chrono::milliseconds(8));
           }
-          spin<<<1, 32, 0, bench.native>>>(60000);
+          spin<<<1, 32, 0, bench.native>>>(100000);
           check(cudaEventRecord(before, bench.native), "record");
-          c.plan.run(bench.stream, bench.args(s, b), bench.workspace);
+          bench.run(c, s, b);
           check(cudaEventRecord(after, bench.native), "record");
           check(cudaEventSynchronize(after), c.name.c_str());
           float ms = 0;
@@ -404,22 +475,26 @@ int main(int argc, char** argv) {
           if (r >= 0) c.ms.push_back(ms);
         }
       }
-      for (Candidate& c : all) {
-        const float ms = median(c.ms);
-        std::printf("%s %s %s: %.1f us, %.0f TFLOP/s, %.0f GB/s\n", bench.name_of(s).c_str(),
-                    regime == 1 ? "gap" : "sustained", c.name.c_str(), ms * 1e3, flops / ms * 1e-9, bytes / ms * 1e-6);
-        c.ms.clear();
-        if (s.queries > 1 || c.name != "decode" || ms > 0.3f) continue;
-        const float us = bench.graph_us(c, s, buffers);
-        std::printf("%s graph %s: %.2f us, %.0f GB/s\n", bench.name_of(s).c_str(), c.name.c_str(), us,
-                    bytes / us * 1e-3);
+      report(s, regime == 1 ? "gap" : "sustained", all, results);
+    }
+    std::vector<Candidate*> short_ones;
+    for (Candidate& c : all) {
+      for (const Result& r : results) {
+        if (s.queries == 1 && !random_set && c.quick && r.shape == s.name() && r.candidate == c.name && r.us < 300)
+          short_ones.push_back(&c);
       }
-      std::fflush(stdout);
+    }
+    if (!short_ones.empty()) {
+      bench.time_graphs(short_ones, s, buffers, random);
+      report(s, "graph", all, results);
     }
     for (Candidate& c : all) {
-      c.plan.run(bench.stream, bench.args(s, buffers[0]), bench.workspace);
-      bench.verify_result(c.name.c_str(), s, buffers[0], 512);
+      bench.run(c, s, buffers[0]);
+      bench.verify_result(c.name.c_str(), s, buffers[0], random_set ? 64 : 512);
     }
   }
+  summarise_masks(shapes, results);
+  if (random_set) summarise_random(shapes, results, bench.info.units);
+  if (!json.empty()) write_json(json, bench.info, results);
   return bench.failed ? 1 : 0;
 }

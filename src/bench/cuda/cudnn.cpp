@@ -110,39 +110,58 @@ bool usable(const DeviceInfo& device) {
 std::string cudnn_absent() { return Library::instance().absent; }
 
 Baselines<ops::AttentionArgs> cudnn_baseline(const DeviceInfo& info, const ops::AttentionArgs& a) {
-  // What the benchmark's own calls are: sequences of one length on pages, 16 bits.
-  if (!usable(info) || a.q.dtype == DType::f32 || !a.block_table.defined() || a.softcap != 0 || a.window != 0)
+  // What the benchmark's own calls are: sequences on pages, or dense ones of one length, one behind the other; 16 bits.
+  if (!usable(info) || a.q.dtype == DType::f32 || a.softcap != 0 || a.window != 0 || a.alibi_slopes.defined() ||
+      a.prefix_length.defined() || a.key_ranges.defined() || a.key_cache.dtype != a.q.dtype)
     return {};
   const int64_t batch = a.kv_length.dim(0), queries = a.max_query, heads = a.q.dim(1), dim = a.q.dim(2);
   if (a.q.dim(0) != batch * queries) return {};
   const Device device = a.q.device;
   const auto plan = std::make_shared<Plan>(a.q.dtype);
-  const int64_t pages = a.key_cache.dim(0), kv_heads = a.key_cache.dim(1), page = a.key_cache.dim(2),
-                row = a.block_table.dim(1);
+  const bool paged = a.block_table.defined();
   const std::vector<int64_t> q_dim = {batch, heads, queries, dim},
                              q_stride = {queries * heads * dim, dim, heads * dim, 1};
-  const std::vector<int64_t> kv_dim = {pages, kv_heads, page, dim},
-                             kv_stride = {kv_heads * page * dim, page * dim, dim, 1};
+  auto options = fe::graph::SDPA_attributes()
+                     .set_name("attention")
+                     .set_generate_stats(false)
+                     .set_attn_scale(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<float>(dim)));
   const Tensor q = plan->input("q", q_dim, q_stride);
+  const auto attend = [&](const Tensor& k, const Tensor& v) {
+    const auto [out, statistics] = plan->graph.sdpa(q, k, v, options);
+    plan->output(out, q_dim, q_stride);
+  };
+  if (!paged) {
+    const int64_t kv_heads = a.key_cache.dim(1), keys = a.key_cache.dim(0) / batch;
+    if (a.key_cache.dim(0) != batch * keys || a.max_kv_length != keys) return {};
+    const std::vector<int64_t> kv_dim = {batch, kv_heads, keys, dim},
+                               kv_stride = {keys * kv_heads * dim, dim, kv_heads * dim, 1};
+    const Tensor k = plan->input("k", kv_dim, kv_stride), v = plan->input("v", kv_dim, kv_stride);
+    if (a.causal && queries == keys) options.set_causal_mask(true);
+    if (a.causal && queries > 1 && queries < keys) options.set_causal_mask_bottom_right(true);
+    attend(k, v);
+    return made<ops::AttentionArgs>(plan, device, "cuDNN, dense",
+                                    [plan](Stream& stream, const ops::AttentionArgs& call) {
+                                      plan->run(stream, {call.q.data, call.key_cache.data, call.value_cache.data, call.out.data});
+                                    });
+  }
+  const int64_t pages = a.key_cache.dim(0), kv_heads = a.key_cache.dim(1), page = a.key_cache.dim(2),
+                row = a.block_table.dim(1);
+  const std::vector<int64_t> kv_dim = {pages, kv_heads, page, dim},
+                             kv_stride = {a.key_cache.step(0), a.key_cache.step(1), a.key_cache.step(2), 1};
   const Tensor k = plan->input("k", kv_dim, kv_stride), v = plan->input("v", kv_dim, kv_stride);
   const std::vector<int64_t> table_dim = {batch, 1, row, 1}, table_stride = {row, row, 1, 1};
   const Tensor k_table = plan->input("k_table", table_dim, table_stride, fe::DataType_t::INT32);
   const Tensor v_table = plan->input("v_table", table_dim, table_stride, fe::DataType_t::INT32);
   const Tensor q_length = plan->input("q_length", {batch, 1, 1, 1}, {1, 1, 1, 1}, fe::DataType_t::INT32);
   const Tensor kv_length = plan->input("kv_length", {batch, 1, 1, 1}, {1, 1, 1, 1}, fe::DataType_t::INT32);
-  auto options = fe::graph::SDPA_attributes()
-                     .set_name("attention")
-                     .set_generate_stats(false)
-                     .set_attn_scale(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<float>(dim)))
-                     .set_padding_mask(true)
-                     .set_seq_len_q(q_length)
-                     .set_seq_len_kv(kv_length)
-                     .set_paged_attention_k_table(k_table)
-                     .set_paged_attention_v_table(v_table)
-                     .set_paged_attention_max_seq_len_kv(static_cast<int>(row * page));
+  options.set_padding_mask(true)
+      .set_seq_len_q(q_length)
+      .set_seq_len_kv(kv_length)
+      .set_paged_attention_k_table(k_table)
+      .set_paged_attention_v_table(v_table)
+      .set_paged_attention_max_seq_len_kv(static_cast<int>(row * page));
   if (a.causal && queries > 1) options.set_causal_mask_bottom_right(true);
-  const auto [out, statistics] = plan->graph.sdpa(q, k, v, options);
-  plan->output(out, q_dim, q_stride);
+  attend(k, v);
   const std::vector<int32_t> lengths(static_cast<size_t>(batch), static_cast<int32_t>(queries));
   plan->lengths = Buffer(device, lengths.size() * sizeof(int32_t));
   check_cuda(cudaMemcpy(plan->lengths.data(), lengths.data(), lengths.size() * sizeof(int32_t), cudaMemcpyHostToDevice),

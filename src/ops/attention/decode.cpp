@@ -1,6 +1,8 @@
 // Attention of one query per sequence, portable tier: heads that share keys fill a tile, splits of the keys fill the machine.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 
 #include "ops/attention/attention.hpp"
 #include "ops/attention/decode_configs.hpp"
@@ -71,6 +73,26 @@ Room room_of(const AttentionArgs& a, int64_t heads, int64_t least) {
   return {cols, rows * cols, 2 * rows, kernels::DecodeCounts::first_arrival + a.kv_length.dim(0) * (a.q.dim(1) / heads)};
 }
 
+/// The counts of the target's own that launches with this workspace have, so that launches that may run at the same time
+/// have different ones; -1 if all are taken. They are zeros between launches, which saves the one that sets them to zero.
+int slot_of(const void* workspace) {
+  static std::array<std::atomic<const void*>, kernels::DecodeCounts::slots> owners{};
+  for (size_t i = 0; i < owners.size(); ++i) {
+    const void* owner = owners[i].load(std::memory_order_acquire);
+    if (owner == nullptr && owners[i].compare_exchange_strong(owner, workspace)) return static_cast<int>(i);
+    if (owner == workspace) return static_cast<int>(i);
+  }
+  return -1;
+}
+/// Keys of its first tile that each program may ask for before the kernel before is done: half of what the second-level
+/// cache of an H200 holds, for all programs together. Masks may hide the first keys, which takes looking up to know.
+int foreseen_keys(const AttentionArgs& a, int64_t programs, int64_t least_split) {
+  if (a.window > 0 || a.prefix_length.defined() || a.key_ranges.defined()) return 0;
+  constexpr int64_t kBytes = 24 << 20, kStep = 64;
+  const int64_t key = (a.q.dim(2) + a.out.dim(2)) * dtype_info(a.key_cache.dtype).block_bytes;
+  return static_cast<int>(std::min(least_split, kBytes / std::max<int64_t>(1, programs * key)) / kStep * kStep);
+}
+
 /// config: the kernel that joins the splits, or null and the one that starts the queue; heads and keys of a tile, the least
 /// keys of a split.
 void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
@@ -107,6 +129,12 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   p.partial.stride_y = a.q.dim(1) * p.partial.stride_x;
   p.partial.stride_z = heads * p.partial.stride_x;
   if (plan.config[1] != 0) {
+    p.slot = room.counts <= kernels::DecodeCounts::slot_size ? slot_of(workspace) : -1;
+    if (p.slot >= 0) p.counts = nullptr;
+    const int64_t programs = std::min<int64_t>(p.total, int64_t{2} * plan.device->units);
+    p.foreseen = foreseen_keys(a, programs, p.least_split);
+  }
+  if (plan.config[1] != 0 && p.slot < 0) {
     const kernels::DecodeCounts counts{p.counts, static_cast<int32_t>(room.counts)};
     reinterpret_cast<KernelFn<kernels::DecodeCounts>>(plan.config[1])(stream, Grid{1, 256}, counts);
   }

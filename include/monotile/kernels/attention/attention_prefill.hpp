@@ -67,23 +67,25 @@ struct AttentionPrefill {
     return tile_at(sequence, unit - sequence * groups, (p.tiles - 1 - down) * p.q.box_y);
   }
   /// Of the queries from number `first` on of a sequence.
-  MT_FN PrefillTile tile_at(int sequence, int group, int first) const {
+  template <class Reader = TableReader>
+  MT_FN PrefillTile tile_at(int sequence, int group, int first, Reader read = {}) const {
     PrefillTile t{};
     t.sequence = sequence;
     t.group = group;
     t.kv_head = group / p.groups_per_kv_head;
     const bool dense = p.block_table == nullptr;
     // All at once: a trip to memory each, and what is wrong with one is written before the next could be read.
-    const int64_t begins = p.q_start[sequence], ends = p.q_start[sequence + 1], length = p.kv_length[sequence],
-                  key_row = dense ? p.kv_start[sequence] : 0;
-    const int tokens = p.q.extent_y;
-    const auto start = static_cast<int>(clamped(p, sequence, begins, 0, tokens));
-    const int queries = static_cast<int>(clamped(p, sequence, ends, start, tokens)) - start;
+    const int64_t begins = read(p.q_start + sequence), ends = read(p.q_start + sequence + 1),
+                  length = read(p.kv_length + sequence), key_row = dense ? read(p.kv_start + sequence) : 0;
+    const auto within = [&](int64_t v, int64_t low, int64_t high) {
+      return static_cast<int>(clamped(p, sequence, v, low, high, read.reports));
+    };
+    const int tokens = p.q.extent_y, start = within(begins, 0, tokens), queries = within(ends, start, tokens) - start;
     t.exists = first < queries;
     if (!t.exists) return t;
-    if (dense) t.first_key_row = static_cast<int>(clamped(p, sequence, key_row, 0, p.k.extent_x));
+    if (dense) t.first_key_row = within(key_row, 0, p.k.extent_x);
     const int room = dense ? p.k.extent_x - t.first_key_row : p.max_kv_length;
-    t.length = static_cast<int>(clamped(p, sequence, length, 0, room < p.max_kv_length ? room : p.max_kv_length));
+    t.length = within(length, 0, room < p.max_kv_length ? room : p.max_kv_length);
     t.tokens = queries - first < p.q.box_y ? queries - first : p.q.box_y;
     t.first_token = start + first;
     t.first_query = first + t.length - queries;
@@ -128,13 +130,15 @@ struct AttentionPrefill {
     copy_boxes(cx, v, stored_rows<T, Stored>(p.v, p.v_scales), [&](int box) { return cache_box(t, p.v, block * Cfg::bn + box * p.v.box_x); });
   }
   /// Pages without a key that someone may see are not looked up: their entries may be stale.
-  MT_FN box_at cache_box(const PrefillTile& t, const box_view& cache, int key) const {
+  template <class Reader = TableReader>
+  MT_FN box_at cache_box(const PrefillTile& t, const box_view& cache, int key, Reader read = {}) const {
     if (key >= t.keys.end || key + cache.box_x <= t.keys.first) return {0, 0, cache.extent_z, 0};
     const int rows = t.length - key < cache.box_x ? t.length - key : cache.box_x;
     if (p.block_table == nullptr) return {t.first_key_row + key, t.kv_head, 0, rows};
     const int page = p.page_shift >= 0 ? key >> p.page_shift : key / p.page_size;
-    const int64_t entry = p.block_table[t.sequence * p.table_stride + page];
-    return {key - page * p.page_size, t.kv_head, static_cast<int>(clamped(p, t.sequence, entry, 0, p.pages - 1)), rows};
+    const int64_t entry = read(p.block_table + (t.sequence * p.table_stride + page));
+    const int64_t found = clamped(p, t.sequence, entry, 0, p.pages - 1, read.reports);
+    return {key - page * p.page_size, t.kv_head, static_cast<int>(found), rows};
   }
 
   // --- what happens between the products ---------------------------------------------------------------------------------

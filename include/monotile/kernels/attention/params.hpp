@@ -61,11 +61,16 @@ struct AttentionParams {
   }
 };
 
-/// v within [low, high]; tables on the device are clamped, and the sequence's status says so.
+/// How a table on the device is read. Schedules have others: for hints, of which nothing is reported.
+struct TableReader {
+  static constexpr bool reports = true;
+  MT_FN int operator()(const int32_t* entry) const { return *entry; }
+};
+/// v within [low, high]; tables on the device are clamped, and the sequence's status says so if it is to be reported.
 template <class P>
-MT_FN int64_t clamped(const P& p, int64_t sequence, int64_t v, int64_t low, int64_t high) {
+MT_FN int64_t clamped(const P& p, int64_t sequence, int64_t v, int64_t low, int64_t high, bool reports = true) {
   if (v >= low && v <= high) return v;
-  if (p.status != nullptr) p.status[sequence] = 1;
+  if (reports && p.status != nullptr) p.status[sequence] = 1;
   return v < low ? low : high;
 }
 
@@ -116,13 +121,17 @@ struct DecodeParams : PrefillParams<Score> {
   float* statistics;       ///< [token][head][split][largest score in base 2, sum of weights]
   int32_t splits;          ///< room per (token, head)
   int32_t least_split;     ///< keys
-  int32_t* counts;         ///< where programs share tiles by a queue: `DecodeCounts`, zeros at the start
+  int32_t* counts;         ///< where programs share tiles by a queue: `DecodeCounts`, zeros at the start; nullptr: `slot`
+  int32_t slot;            ///< the counts that a target keeps for itself, zeros between launches
+  int32_t foreseen;        ///< keys of its first tile that a program may ask for before it knows whether they change
 };
 
-/// Counts of a launch whose programs take tiles from a queue: the next ticket, and how many splits of each (sequence,
-/// group of heads) are done, apart so that they are not waited for together.
+/// Counts of a launch whose programs take tiles from a queue: the next ticket, how many programs have taken their last
+/// one, and how many splits of each (sequence, group of heads) are done, apart so that they are not waited for together.
+/// Who counts to the end leaves a zero behind.
 struct DecodeCounts {
-  static constexpr int first_arrival = 32;
+  static constexpr int ticket = 0, finished = 1, first_arrival = 32;
+  static constexpr int slots = 64, slot_size = 512;  ///< of those that a target keeps: for short calls, where a launch more is seen
   int32_t* counts;
   int32_t size;
 };

@@ -67,7 +67,13 @@ MT_DEVICE int arrive_at_count(int32_t* count) {
   asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
   return before;
 }
-/// The same without any order.
+/// What memory holds now, though the kernel before may still write it; nothing of it stays in the first-level cache.
+MT_DEVICE int load_now(const int32_t* p) {
+  int v;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+/// The same as arriving, without any order.
 MT_DEVICE int next_ticket(int32_t* count) { return atomicAdd(count, 1); }
 MT_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -7,6 +7,8 @@
 #include "monotile/lang/converted.hpp"
 
 #define MT_DEVICE __device__ __forceinline__
+/// Memory of the device that lives as long as the library is loaded, zeros at first.
+#define MT_KEPT static __device__
 #define MT_PRAGMA_(text) _Pragma(#text)
 #define MT_UNROLL_BY(n) MT_PRAGMA_(unroll n)
 /// The compiler may no longer know where two values came from, nor keep in registers what is in memory. Not a function: with

@@ -191,6 +191,20 @@ MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
   return __builtin_bit_cast(V, all);
 }
 
+/// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
+template <class Counts>
+MT_KEPT int32_t kept_counts[Counts::slots * Counts::slot_size];
+template <class Body>
+MT_DEVICE int32_t* counts_of(const Body& body) {
+  using Counts = typename Body::Counts;
+  return body.counts() != nullptr ? body.counts() : kept_counts<Counts> + body.slot() * Counts::slot_size;
+}
+/// Reads tables past the first-level cache, so that what was read early is read again.
+struct stream_reader {
+  bool reports;  ///< false: for hints
+  MT_DEVICE int operator()(const int32_t* entry) const { return hopper::load_now(entry); }
+};
+
 /// The tiles that a copying warp takes: all of all sequences are numbered, sequence by sequence and within it split by split,
 /// so that neighbours copy neighbouring rows. A program has its first tile by its own number and others by tickets. Numbers
 /// of a program grow, so that each lane keeps a sequence and they move on together. Which tiles a program has does not change
@@ -199,6 +213,8 @@ template <class Body>
 struct stream_queue {
   const Body& body;
   int lane;
+  int32_t* counts;
+  stream_reader read;
   int number = program_number();  ///< of the next tile, in lane 0, where it may be on its way
   bool asked = true;
   int base = -32, position = 0;  ///< the first sequence that lanes keep, and the number of its first tile
@@ -207,7 +223,7 @@ struct stream_queue {
 
   /// Some time before `next`, but not early: what is taken late goes to who is free.
   MT_DEVICE void ask() {
-    if (!asked && lane == 0) number = program_count() + hopper::next_ticket(body.tickets());
+    if (!asked && lane == 0) number = program_count() + hopper::next_ticket(counts + Body::Counts::ticket);
     asked = true;
   }
   /// False: there are no more tiles.
@@ -220,7 +236,7 @@ struct stream_queue {
       base += 32;
       if (base >= body.sequences()) return false;
       if (base + lane < body.sequences()) {
-        mine = body.tiles(base + lane);
+        mine = body.tiles(base + lane, read);
       } else {
         mine.splits = 0;
       }
@@ -237,7 +253,44 @@ struct stream_queue {
     t = body.part(t, within - split * groups, t.first_split + split);
     return true;
   }
+  /// What was found so far counts for nothing.
+  MT_DEVICE void begin_again() {
+    read.reports = asked = true;
+    number = program_number();
+    base = -32;
+    position = up_to = 0;
+  }
+  /// After the last tile.
+  MT_DEVICE void leave() const {
+    if (lane != 0 || hopper::arrive_at_count(counts + Body::Counts::finished) < program_count() - 1) return;
+    counts[Body::Counts::ticket] = 0;
+    counts[Body::Counts::finished] = 0;
+  }
 };
+
+/// Lines of the first rows of a tile into the cache that all share: rows of `from` with `Panels` lines each.
+template <int Panels, class Body>
+MT_DEVICE void foresee_rows(const Body& body, const tile_of_chain<Body>& t, const box_view& from, int lane) {
+  constexpr int kRows = 32 / Panels, kLine = 128;
+  const int shift = lowest_bit(static_cast<uint32_t>(from.box_x)), wanted = t.keys.end - t.keys.first;
+  const int boxes = (wanted < body.foreseen() ? wanted : body.foreseen()) >> shift, line = lane % Panels;
+  const int64_t stride = from.stride_x * static_cast<int64_t>(sizeof(typename Body::element));
+  const bool exists = line * kLine < from.cols * static_cast<int>(sizeof(typename Body::element));
+  MT_NO_UNROLL
+  for (int first = 0; first < boxes; first += 32) {
+    const int count = boxes - first < 32 ? boxes - first : 32;
+    const box_at at = body.cache_box(t, from, t.keys.first + ((first + lane) << shift), stream_reader{false});
+    const auto* box = static_cast<const unsigned char*>(from.data);
+    if (at.rows > 0) box += from.offset(at.x, at.y, at.z) * static_cast<int64_t>(sizeof(typename Body::element));
+    MT_UNROLL_BY(4)
+    for (int i = 0; i < count << shift; i += kRows) {
+      const int r = i + lane / Panels, number = r >> shift & 31, within = r & ((1 << shift) - 1);
+      const auto start = from_lane(reinterpret_cast<unsigned long long>(box), number);
+      if (within < from_lane(at.rows, number) && r < count << shift && exists)
+        hopper::prefetch_line(reinterpret_cast<const unsigned char*>(start) + within * stride + line * kLine);
+    }
+  }
+}
 
 /// The blocks of a tile that are visited, one after the other. The lanes of the warp go together, each looks at one of 32.
 template <class Body>
@@ -281,15 +334,29 @@ MT_DEVICE void stream_copy_first(const Body& body, Memory& memory, int lane) {
   using Traits = stream_chain_traits<Cfg>;
   const stream_ring<Traits::tiles> tiles(memory.tile_at), told(memory.told_at);
   const stream_ring<Cfg::stages> ring(memory.b_at);
-  stream_queue<Body> queue{body, lane};
+  stream_queue<Body> queue{body, lane, counts_of(body), {false}};
   stream_blocks<Body> blocks;
   stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}, nullptr};
   tile_of_chain<Body> t, following;
-  bool more = true;
+  // Early, if at all, the first tile is looked up for its rows to be asked for. By the same code that looks it up again
+  // when the kernel before is done: it is on chip then.
+  bool more = true, early = body.foreseen() > 0;
+  if (!early) hopper::wait_for_previous();
+  queue.read.reports = !early;
   int left = 0;
   for (uint32_t tile = 0, n = 0;;) {
     if (left <= 2) queue.ask();
     if (left <= 1) more = queue.next(following);
+    if (early) {
+      if (more) {
+        foresee_rows<Cfg::da / 64>(body, following, body.p.k, lane);
+        foresee_rows<Cfg::dc / 64>(body, following, body.p.v, lane);
+      }
+      hopper::wait_for_previous();
+      queue.begin_again();
+      early = false;
+      continue;
+    }
     if (left > 0) {
       to.block = blocks.next(body, t, lane);
       to.fill(ring, n);
@@ -310,7 +377,7 @@ MT_DEVICE void stream_copy_first(const Body& body, Memory& memory, int lane) {
       hopper::barrier_arrive(told.full(tile));
       if (!more) hopper::barrier_arrive(tiles.full(tile));
     }
-    if (!more) return;
+    if (!more) return queue.leave();
     to.fill(tiles, tile);
     body.load_a(to, memory.a[at], t);
     to.first_box = stream_copies<Cfg>::kNowhere;
@@ -385,11 +452,16 @@ struct stream_wave : chain_context<Cfg, T> {
   /// Waits for all waves.
   MT_DEVICE void together() const { hopper::named_barrier_sync(1, threads); }
   /// What the waves stored can be read by other programs, of which `parts` do the same: true in the one that comes last,
-  /// which can read what all of them stored. All waves come here, and none is left behind in what they did before.
+  /// which can read what all of them stored, and sets the count back. All waves come here, and none is left behind in what
+  /// they did before.
   MT_DEVICE bool last_of(int32_t* arrivals, int parts) const {
     together();
     if (parts == 1) return true;
-    if (wave == 0 && number == 0) exchange.last = hopper::arrive_at_count(arrivals) == parts - 1 ? 1 : 0;
+    if (wave == 0 && number == 0) {
+      const bool last = hopper::arrive_at_count(arrivals) == parts - 1;
+      if (last) *arrivals = 0;
+      exchange.last = last ? 1 : 0;
+    }
     together();
     return load_word(exchange.last) != 0;
   }
@@ -552,10 +624,12 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     });
   }
   ctx.barrier();
-  hopper::let_next_start();
-  hopper::wait_for_previous();
   if (warp == Traits::waves) return stream_copy_first<Cfg>(body, memory, lane);
+  hopper::wait_for_previous();
+  // Not sooner: kernels that ask for rows early would do so for more than the cache holds.
+  hopper::let_next_start();
   if (warp > Traits::waves) return stream_copy_second<Cfg>(body, memory, lane);
+  int32_t* const counts = counts_of(body);
   constexpr int kPart = Traits::part;
   stream_wave<Cfg, T> cx(ctx, memory.exchange);
   row_acc<mma_rows, 16, Cfg::dc> o;
@@ -602,7 +676,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     }
     tiles.release(tile, lane);
     body.finish(cx, state, o, t);
-    if (cx.last_of(body.arrivals(t), t.splits)) {
+    if (cx.last_of(counts + body.arrival(t), t.splits)) {
       Context waves = ctx;
       waves.threads = cx.threads;
       body.join(waves, t);

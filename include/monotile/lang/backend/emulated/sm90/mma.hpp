@@ -11,6 +11,7 @@
 #include "monotile/lang/backend/simt/ldmatrix.hpp"
 
 #define MT_DEVICE inline
+#define MT_KEPT inline
 #define MT_UNROLL_BY(n)
 #define MT_HIDE(a, b) static_cast<void>(0)
 

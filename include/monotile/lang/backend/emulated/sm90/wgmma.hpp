@@ -33,6 +33,7 @@ inline void fence_for_copies() { emulated::fence_for_copies(); }
 inline void let_next_start() {}
 inline void wait_for_previous() {}
 inline int arrive_at_count(int32_t* count) { return std::atomic_ref<int32_t>(*count).fetch_add(1); }
+inline int load_now(const int32_t* p) { return *p; }
 inline int next_ticket(int32_t* count) { return std::atomic_ref<int32_t>(*count).fetch_add(1); }
 inline void named_barrier_sync(int id, int threads) { emulated::named_barrier_sync(id, threads); }
 inline void named_barrier_arrive(int id, int threads) { emulated::named_barrier_arrive(id, threads); }
@@ -53,7 +54,8 @@ inline void take_registers() {
 inline bool elect_one() { return emulated::lane_of_wave() == 0; }
 
 // --- copies
-inline void prefetch_line(const void*) {}
+/// Of memory that exists: the address sanitizer looks.
+inline void prefetch_line(const void* p) { (void)*static_cast<const volatile unsigned char*>(p); }
 inline void prefetch_map(const void*) {}
 inline void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, int w = 0) {
   emulated::copy_box(to, map, barrier, {x, y, z, w});
