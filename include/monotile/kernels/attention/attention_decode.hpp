@@ -68,6 +68,14 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score, Stored> {
     t.splits = any ? (t.keys.end - 1) / keys + 1 - t.first_split : 1;
     return t;
   }
+  /// Do the tables say what `t` was made from, all of it right? Only what has one query may: the others are looked up again.
+  template <class Reader>
+  MT_FN bool stands(int sequence, const DecodeTile& t, Reader read) const {
+    const bool dense = this->p.block_table == nullptr;
+    const int begins = read(this->p.q_start + sequence), ends = read(this->p.q_start + sequence + 1),
+              length = read(this->p.kv_length + sequence), row = dense ? read(this->p.kv_start + sequence) : 0;
+    return t.exists & (begins == t.first_token) & (ends == begins + 1) & (length == t.length) & (row == t.first_key_row);
+  }
   /// One of them.
   MT_FN DecodeTile part(DecodeTile t, int group, int split) const {
     t.group = group;

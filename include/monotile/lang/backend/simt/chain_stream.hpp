@@ -253,9 +253,14 @@ struct stream_queue {
     t = body.part(t, within - split * groups, t.first_split + split);
     return true;
   }
+  /// Is what was found early still so? Tables are asked once more, together; nothing is computed again.
+  MT_DEVICE bool stands() {
+    read.reports = true;
+    return base == 0 && !wave_any(lane < body.sequences() && !body.stands(lane, mine, read));
+  }
   /// What was found so far counts for nothing.
   MT_DEVICE void begin_again() {
-    read.reports = asked = true;
+    asked = true;
     number = program_number();
     base = -32;
     position = up_to = 0;
@@ -338,8 +343,8 @@ MT_DEVICE void stream_copy_first(const Body& body, Memory& memory, int lane) {
   stream_blocks<Body> blocks;
   stream_copies<Cfg> to{0, 0, 0, lane, 0, stream_copies<Cfg>::kNowhere, {}, nullptr};
   tile_of_chain<Body> t, following;
-  // Early, if at all, the first tile is looked up for its rows to be asked for. By the same code that looks it up again
-  // when the kernel before is done: it is on chip then.
+  // Early, if at all, the first tile is looked up and its rows are asked for, by the code that looks up the others. When the
+  // kernel before is done, one trip to the tables says whether that was right.
   bool more = true, early = body.foreseen() > 0;
   if (!early) hopper::wait_for_previous();
   queue.read.reports = !early;
@@ -353,9 +358,11 @@ MT_DEVICE void stream_copy_first(const Body& body, Memory& memory, int lane) {
         foresee_rows<Cfg::dc / 64>(body, following, body.p.v, lane);
       }
       hopper::wait_for_previous();
-      queue.begin_again();
       early = false;
-      continue;
+      if (!queue.stands()) {
+        queue.begin_again();
+        continue;
+      }
     }
     if (left > 0) {
       to.block = blocks.next(body, t, lane);
@@ -629,7 +636,6 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
   // Not sooner: kernels that ask for rows early would do so for more than the cache holds.
   hopper::let_next_start();
   if (warp > Traits::waves) return stream_copy_second<Cfg>(body, memory, lane);
-  int32_t* const counts = counts_of(body);
   constexpr int kPart = Traits::part;
   stream_wave<Cfg, T> cx(ctx, memory.exchange);
   row_acc<mma_rows, 16, Cfg::dc> o;
@@ -676,7 +682,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     }
     tiles.release(tile, lane);
     body.finish(cx, state, o, t);
-    if (cx.last_of(counts + body.arrival(t), t.splits)) {
+    if (cx.last_of(counts_of(body) + body.arrival(t), t.splits)) {
       Context waves = ctx;
       waves.threads = cx.threads;
       body.join(waves, t);
