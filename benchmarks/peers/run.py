@@ -319,6 +319,59 @@ def attention(dims, dtype, ours, jit, causal=True, decode=False):
     return BufferSet(calls, expected, result_of)
 
 
+def masked_attention(dims, dtype, ours, jit, kind):
+    """Causal with a window of a quarter of the keys (1,024 at most), a soft-cap of 30, or ALiBi, beside FlexAttention."""
+    batch, keys, heads, kv_heads, dim = dims
+    window, cap = min(1024, keys // 4), 30.0
+    qt, k, v = (uniform((batch, h, keys, dim), dtype) for h in (heads, kv_heads, kv_heads))
+    flat_q, *dense = (t.transpose(1, 2).reshape(batch * keys, -1, dim).contiguous() for t in (qt, k, v))
+    slopes = torch.tensor([2.0 ** (-8 * (h + 1) / heads) for h in range(heads)], device=DEVICE)
+    out = torch.empty_like(flat_q)
+    starts = torch.arange(0, batch * keys + 1, keys, device=DEVICE, dtype=torch.int32)
+    lengths = torch.full((batch,), keys, device=DEVICE, dtype=torch.int32)
+    of_kind = {"window": {"window": window}, "softcap": {"softcap": cap}, "alibi": {"alibi_slopes": slopes}}[kind]
+    calls = {"monotile": ours.call("attention", AttentionArgs, out=out, q=flat_q, key_cache=dense[0], value_cache=dense[1], kv_start=starts[:-1], q_start=starts,
+                                   kv_length=lengths, max_query=keys, max_kv_length=keys, causal=1, **of_kind)}
+
+    def seen(b, h, i, j):
+        return (i >= j) & (i - j < window) if kind == "window" else i >= j
+
+    def score(s, b, h, i, j):
+        return cap * torch.tanh(s / cap) if kind == "softcap" else s + slopes[h] * (j - i)
+
+    if jit:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        compiled = torch.compile(flex_attention, dynamic=False)
+        mask = create_block_mask(seen, None, None, keys, keys, device=DEVICE)
+        changed = None if kind == "window" else score
+        calls["flex_attention"] = lambda: compiled(qt, k, v, score_mod=changed, block_mask=mask, enable_gqa=heads != kv_heads)
+
+    def expected():  # of the last head, whose keys are the last ones
+        scores = qt[:1, -1:].float() @ k[:1, -1:].float().transpose(-1, -2) * dim**-0.5
+        i, j = torch.arange(keys, device=DEVICE)[:, None], torch.arange(keys, device=DEVICE)[None, :]
+        if kind != "window":
+            scores = score(scores, 0, heads - 1, i, j)
+        return torch.softmax(scores.masked_fill(~seen(0, 0, i, j), -float("inf")), -1) @ v[:1, -1:].float()
+
+    def result_of(call):
+        result = call()
+        result = out.reshape(batch, keys, heads, dim).transpose(1, 2) if result is None else result
+        return result[:1, -1:].clone()
+
+    return BufferSet(calls, expected, result_of)
+
+
+def masked_rows():
+    """Shapes for the masks, which the benchmark's own rows do not have."""
+    for kind in ("window", "softcap", "alibi"):
+        for batch, keys, heads, kv_heads, dim in ((4, 4096, 32, 8, 128), (1, 16384, 32, 8, 128)):
+            window = min(1024, keys // 4) if kind == "window" else keys
+            flops = 4 * batch * heads * dim * (window * (window + 1) // 2 + (keys - window) * window)
+            yield {"op": f"attention_{kind}", "shape": dims_text((batch, keys, heads, kv_heads, dim)), "dtype": "bf16", "model": "", "phase": "", "calls": 0,
+                   "bytes": 4 * batch * keys * dim * (heads + kv_heads), "flops": flops, "us": {"median": flops / 5e8}}
+
+
 def embedding(dims, dtype, ours, jit):
     tokens, vocabulary, cols = dims
     table = torch.empty(vocabulary, cols, device=DEVICE, dtype=dtype).uniform_(-1, 1)
@@ -567,13 +620,14 @@ BUILDERS = {
     "moe_dispatch": moe_dispatch, "moe_combine": moe_combine, "top_k": top_k, "logprobs": logprobs, "sample": sample,
     "attention_causal": lambda d, t, o, j: attention(d, t, o, j, True), "attention_full": lambda d, t, o, j: attention(d, t, o, j, False),
     "attention_decode": lambda d, t, o, j: attention(d, t, o, j, True, True),
+    **{f"attention_{kind}": lambda d, t, o, j, kind=kind: masked_attention(d, t, o, j, kind) for kind in ("window", "softcap", "alibi")},
 }
 if E4M3 is not None:
     BUILDERS.update({"quantise_fp8": lambda d, t, o, j: quantise(d, t, o, j, E4M3, 448.0), "quantise_fp8_groups": lambda d, t, o, j: quantise(d, t, o, j, E4M3, 448.0, 128),
                      "add_rms_norm_quantise": norm_quantise, "silu_mul_quantise": silu_quantise, "gemm_fp8": gemm_fp8})
 # Operators for which compiling is worth its seconds.
 COMPILED = ("add_rms_norm", "rope", "silu_mul", "softmax", "layer_norm", "bias_gelu", "quantise_fp8", "quantise_fp8_groups", "add_rms_norm_quantise", "silu_mul_quantise",
-            "moe_router", "moe_combine", "attention_causal", "attention_full")
+            "moe_router", "moe_combine", "attention_causal", "attention_full", "attention_window", "attention_softcap", "attention_alibi")
 TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8_e4m3": E4M3}
 # Of the earlier figures (--earlier): op, shape and peer.
 WANTED = set()
@@ -925,7 +979,7 @@ def main():
 
     result["environment"]["peers"] = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda}
     jits, compiled = 0, []  # one shape of an operator is compiled, and those that have an earlier figure
-    work = list(points()) if arguments.points else shapes_of(result, arguments.everything)
+    work = list(points()) if arguments.points else shapes_of(result, arguments.everything) + list(masked_rows())
     work += earlier_rows(earlier, work)
     if earlier["rows"]:  # what will be compared comes first
         work.sort(key=lambda row: not any((row["op"], row["shape"]) == one[:2] for one in WANTED))
