@@ -403,14 +403,17 @@ struct Operand {
 template <class Note>
 void each_operand_row(const Product& p, Note note) {
   const Operand b(p.b);
-  if (p.in_registers) {
+  const bool codes = p.type == DType::f8_e4m3 || p.type == DType::f8_e5m2;
+  if (p.in_registers && !codes) {
     for (int k = 0; k < 16; ++k) {
       for (int n = 0; n < p.n; n += 8) note(b.across_k(n, k));
     }
     return;
   }
-  const Operand a(p.a);
-  for (int row = 0; row < 64; ++row) note(a.along_k(row, 0)), note(a.along_k(row, 16));
+  if (!p.in_registers) {
+    const Operand a(p.a);
+    for (int row = 0; row < 64; ++row) note(a.along_k(row, 0)), note(a.along_k(row, 16));
+  }
   for (int row = 0; row < p.n; ++row) note(b.along_k(row, 0)), note(b.along_k(row, 16));
 }
 
@@ -420,18 +423,22 @@ void carry_out(Program& program, Product& p) {
       d(static_cast<size_t>(64 * p.n));
   const Operand from_b(p.b);
   if (p.in_registers) {
-    // "Register Fragments for wgmma.mma_async.m64nNk16", operand a.
+    // "Register Fragments for wgmma.mma_async.m64nNk16" and "m64nNk32", operand a: a word holds neighbours along k.
+    const int per_word = 4 / size;
     for (int l = 0; l < 128; ++l) {
-      for (int e = 0; e < 8; ++e) {
-        const int row = l / 32 * 16 + l % 32 / 4 + (e / 2 % 2) * 8, k = l % 4 * 2 + e % 2 + e / 4 * 8;
-        unsigned char both[4];
-        std::memcpy(both, &p.words[l][e / 2], 4);
-        a[static_cast<size_t>(row * depth + k)] = value_of(p.type, both + e % 2 * 2);
+      for (int e = 0; e < 4 * per_word; ++e) {
+        const int word = e / per_word, row = l / 32 * 16 + l % 32 / 4 + word % 2 * 8;
+        const int k = l % 4 * per_word + e % per_word + word / 2 * 4 * per_word;
+        unsigned char bytes[4];
+        std::memcpy(bytes, &p.words[l][word], 4);
+        a[static_cast<size_t>(row * depth + k)] = value_of(p.type, bytes + e % per_word * size);
       }
     }
     for (int k = 0; k < depth; ++k) {
-      for (int n = 0; n < p.n; ++n)
-        b[static_cast<size_t>(k * p.n + n)] = value_of(p.type, program.at(from_b.across_k(n, k), 2));
+      for (int n = 0; n < p.n; ++n) {
+        const uint32_t at = size == 2 ? from_b.across_k(n, k) : from_b.along_k(n, k);
+        b[static_cast<size_t>(k * p.n + n)] = value_of(p.type, program.at(at, static_cast<size_t>(size)));
+      }
     }
   } else {
     const Operand from_a(p.a);
@@ -815,8 +822,8 @@ void barrier_arrive_after_chunks(uint32_t barrier) {
 void issue_product(DType type, int n, float* d, uint64_t a, uint64_t b, bool keep) {
   issue(type, n, d, nullptr, a, b, keep);
 }
-void issue_product_of_registers(DType type, int n, float* d, const uint32_t* a, uint64_t b) {
-  issue(type, n, d, a, 0, b, true);
+void issue_product_of_registers(DType type, int n, float* d, const uint32_t* a, uint64_t b, bool keep) {
+  issue(type, n, d, a, 0, b, keep);
 }
 void products_begin() { me().products_open = true; }
 void products_close() {

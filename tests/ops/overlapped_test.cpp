@@ -111,6 +111,39 @@ TEST_F(OverlappedEmulated, PrefillWithChangedScores) {
   check({.dim_qk = 128, .dim_v = 128, .queries = {140}, .lengths = {300}, .window = 90, .softcap = 3.0f, .sinks = true},
         7);
 }
+// Codes throughout: c is turned on its way, weights are codes as well. Rounding them to three bits is what the bound allows.
+TEST_F(OverlappedEmulated, Codes) {
+  const auto check_codes = [](Case c, uint64_t seed) {
+    c.cache = DType::f8_e4m3;
+    c.coded_queries = true;
+    Problem p(c, seed);
+    check_problem(
+        p, 4e-3,
+        [&] {
+          Stream stream(kDevice);
+          p.out.poison(), p.lse.poison();
+          const AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+          run_by(ops::attention_codes, args, stream);
+          p.out.fetch(stream);
+          p.lse.fetch(stream);
+        },
+        0.04);
+  };
+  const Case wide{.heads = 4, .kv_heads = 2, .dim_qk = 128, .dim_v = 128};
+  Case c = wide;
+  c.queries = {200, 0, 1, 33}, c.lengths = {330, 3, 17, 33};
+  check_codes(c, 41);
+  c.scales = Case::per_head;
+  check_codes(c, 42);
+  c = wide, c.queries = {130}, c.lengths = {257}, c.page_size = 16, c.causal = false;
+  check_codes(c, 43);
+  c = wide, c.dtype = DType::f16, c.dim_qk = 80, c.dim_v = 96, c.queries = {70}, c.lengths = {210}, c.page_size = 64, c.window = 100;
+  check_codes(c, 44);
+  c = wide, c.queries = {70}, c.lengths = {20}, c.document = 30;
+  check_codes(c, 45);
+  c = wide, c.queries = {9, 20}, c.lengths = {140, 300}, c.page_size = 16, c.sinks = true;
+  check_codes(c, 46);
+}
 TEST_F(OverlappedEmulated, Decode) {
   check({.heads = 8, .kv_heads = 2, .queries = {1, 1, 1}, .lengths = {301, 1, 700}}, 8);
   check({.heads = 4,

@@ -19,6 +19,11 @@ struct mma_rows : mma_m16n8k16 {
   static MT_FN constexpr int element_of(int, int word) { return word % 2 * 2; }
   static MT_FN constexpr coordinate operand(int lane, int e) { return a(lane, e); }
 };
+/// The same sums as an operand of codes of 8 bits, a word of a lane four of them (wgmma.mma_async m64nNk32, operand a). The
+/// columns of 16 lie in the order in which a lane has them, and so must those of the other operand.
+struct mma_codes : mma_rows {
+  static constexpr int step = 32, words = 4;
+};
 /// Both products transposed (rows of a along n): a lane then holds one row, and the layout of a sum is that of an
 /// operand, which it is not the other way round.
 struct mfma_rows : mfma_m32n32k8 {

@@ -13,7 +13,8 @@ enum class schedule {
   cooperative,  ///< one warpgroup copies, two share each tile (sm_90a)
   pingpong,     ///< one warpgroup copies, two take turns, each with a tile of its own (sm_90a)
   split,        ///< as cooperative, but the programs of a cluster share the steps of one tile (sm_90a)
-  stream        ///< chained products of few rows: two warps copy, the others take blocks in turn (sm_90a)
+  stream,       ///< chained products of few rows: two warps copy, the others take blocks in turn (sm_90a)
+  turned        ///< chained products of codes of 8 bits: two warps copy, two turn the second operand (sm_90a)
 };
 
 /// The tile coordinate that an operand depends on: along the other one it is the same for neighbouring tiles.

@@ -18,6 +18,8 @@ constexpr const Implementation<AttentionArgs>* kImplementations[] = {
     &attention_decode_tiles,
     &attention_portable,
     &attention_tiles,
+    &attention_codes,
+    &attention_widened,
     &attention_reference,
 };
 
@@ -116,9 +118,31 @@ void check_tree(const AttentionArgs& args, Device device) {
                 "0 (off), or max_query = " + std::to_string(args.max_query) + " or more");
 }
 
+void check_coded_queries(const AttentionArgs& args, Device device) {
+  check::present(op, "q", args.q, device);
+  check::rank(op, "q", args.q, 3, 3);
+  check::dtype(op, "q", args.q, {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3});
+  check::inner_stride(op, "q", args.q);
+  check::present(op, "key_cache", args.key_cache, device);
+  check::same_dtype(op, "key_cache", args.key_cache, "q", args.q);
+  check::present(op, "q_scale", args.q_scale, device);
+  check::rank(op, "q_scale", args.q_scale, 1, 1);
+  check::dtype(op, "q_scale", args.q_scale, {DType::f32});
+  check::element_aligned(op, "q_scale", args.q_scale);
+  if (args.q_scale.dim(0) != 1) check::extent(op, "q_scale", args.q_scale, 0, args.q.dim(1));
+  check::disjoint(op, "out", args.out, "q_scale", args.q_scale);
+  check::disjoint(op, "log_sum_exp", args.log_sum_exp, "q_scale", args.q_scale);
+}
+
 void check_args(const AttentionArgs& args, Device device) {
   const bool paged = args.block_table.defined();
-  check_floats("q", args.q, 3, device);
+  if (is_code(args.q.dtype)) {
+    check_coded_queries(args, device);
+  } else {
+    check_floats("q", args.q, 3, device);
+    if (args.q_scale.defined())
+      check::fail(op, "q_scale", "a view", std::string("none with queries of ") + dtype_info(args.q.dtype).name);
+  }
   check_dim("q", args.q);
   check_cache("key_cache", args.key_cache, paged ? 4 : 3, device);
   check_cache("value_cache", args.value_cache, paged ? 4 : 3, device);
@@ -134,7 +158,11 @@ void check_args(const AttentionArgs& args, Device device) {
   }
 
   check_floats("out", args.out, 3, device);
-  check::same_dtype(op, "out", args.out, "q", args.q);
+  if (is_code(args.q.dtype)) {
+    check::dtype(op, "out", args.out, {DType::f16, DType::bf16});
+  } else {
+    check::same_dtype(op, "out", args.out, "q", args.q);
+  }
   check::extent(op, "out", args.out, 0, args.q.dim(0));
   check::extent(op, "out", args.out, 1, args.q.dim(1));
   check::extent(op, "out", args.out, 2, args.value_cache.dim(-1));

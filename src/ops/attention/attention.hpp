@@ -5,7 +5,7 @@
 namespace monotile::ops {
 
 extern const Implementation<AttentionArgs> attention_reference, attention_portable, attention_tiles,
-    attention_decode_tiles;
+    attention_decode_tiles, attention_codes, attention_widened;
 /// Relative times: the kernel of rows, and the kernel of matrix tiles.
 struct PrefillCost {
   double rows, tiles;

@@ -41,6 +41,7 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
 }
 
 const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
+  if (is_code(a.q.dtype)) return "queries that are not codes";
   if (const char* why = device.device.kind == DeviceKind::cpu ? nullptr : operands_refused(a)) return why;
   if (const char* why = sizes_refused(a)) return why;
   const Policy p = pick(a, device);

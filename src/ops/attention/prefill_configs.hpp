@@ -37,6 +37,8 @@ template <uint32_t S>
 struct config_at<kOverlapped, up_to_128, S> : chain_config<schedule::pingpong, 128, 128, 128, 128, 2> {};
 template <uint32_t S>
 struct config_at<kOverlapped, up_to_256, S> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2> {};
+/// Codes of 8 bits, head dimensions up to 128.
+using turned_config = chain_config<schedule::turned, 128, 128, 128, 128, 2>;
 /// Four waves of 32 rows. Registers bound how many programs share a compute unit, of which each SIMD has a wave.
 template <uint32_t S>
 struct config_at<kStaged, up_to_64, S> : chain_config<schedule::staged, 128, 64, 64, 64, 1, 32, 1, 3> {};
@@ -46,6 +48,7 @@ template <uint32_t S>
 struct config_at<kStaged, up_to_256, S> : chain_config<schedule::staged, 128, 64, 256, 256, 1, 32, 1, 1> {};
 
 inline constexpr const char* kCodesKernel = "attention.prefill_e4m3";
+inline constexpr const char* kTurnedKernel = "attention.codes";  ///< queries of codes as well; variant: the dtype of the results
 
 struct TileShape {
   int bm, bn;

@@ -120,6 +120,7 @@ void attend(const AttentionArgs& args, Sequence& sequence, int64_t s, int64_t to
                reference::get(args.key_cache, key + i);
     }
     score *= scale * sequence.scale(args.key_scale, position, kv_head);
+    if (args.q_scale.defined()) score *= reference::get(args.q_scale, args.q_scale.dim(0) > 1 ? head * args.q_scale.step(0) : 0);
     if (args.softcap > 0.0f)
       score = static_cast<double>(args.softcap) * std::tanh(score / static_cast<double>(args.softcap));
     score += added(args, head, position - query);

@@ -17,7 +17,7 @@ struct AttentionDecode : AttentionPrefill<Cfg, T, Score, Stored> {
   static_assert(kLeastSplitKeys % Cfg::bn == 0, "splits are whole blocks");
 
   const Params& split_params;
-  MT_FN explicit AttentionDecode(const Params& params) : Base{params}, split_params(params) {}
+  MT_FN explicit AttentionDecode(const Params& params) : Base{{params}}, split_params(params) {}
 
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& params) {

@@ -100,6 +100,13 @@ struct PrefillParams {
   Score score;
 };
 
+/// For `AttentionCodes`. Scales: one, or one for each head of queries and of the caches; a stride of 0 where heads share it.
+template <class Score>
+struct CodedParams : PrefillParams<Score> {
+  const float *q_scale, *k_scale, *v_scale;
+  int32_t q_scale_stride, k_scale_stride, v_scale_stride;
+};
+
 /// Keys of a split of one query's keys: a function of the sequence's length alone, so that the order of its sums is too.
 /// Few enough for one sequence of 4,096 keys and 8 kv heads to fill a machine, many enough for sums to be little beside
 /// keys; long sequences have `kMostSplits`. `least`: the shortest split of a kernel.

@@ -175,6 +175,13 @@ MT_DEVICE void stmatrix4(uint32_t row, uint32_t r0, uint32_t r1, uint32_t r2, ui
                "r"(r3)
                : "memory");
 }
+/// The bytes of a, then those of b, by the four digits of `digits`, the last one first.
+MT_DEVICE uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t digits) { return __byte_perm(a, b, digits); }
+/// Four values as codes, the first one lowest; too large ones become the largest.
+template <class T>
+MT_DEVICE uint32_t pack_codes(float a, float b, float c, float d) {
+  return pack_pair<T>(a, b) | pack_pair<T>(c, d) << 16;
+}
 template <class T>
 MT_DEVICE uint32_t pack(float low, float high) {
   uint32_t word;

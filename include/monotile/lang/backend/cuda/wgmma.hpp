@@ -84,6 +84,24 @@ struct warpgroup_product_of_registers;
                                     MT_SUMS_32(64), MT_SUMS_32(96))
 MT_WARPGROUP_PRODUCTS_OF_REGISTERS(bfloat16_t, "bf16.bf16")
 MT_WARPGROUP_PRODUCTS_OF_REGISTERS(half_t, "f16.f16")
+/// The same with codes of 8 bits, 32 along k; (keep ? d : 0), b's rows along k.
+template <class T, int N>
+struct warpgroup_product_of_codes;
+#define MT_WARPGROUP_PRODUCT_OF_CODES(T, types, N, registers, a0, a1, a2, a3, b_at, keep_at, ...)                 \
+  template <>                                                                                                    \
+  struct warpgroup_product_of_codes<T, N> {                                                                      \
+    static MT_DEVICE void issue(float (&d)[N / 2], const uint32_t (&a)[4][1], uint64_t b, int keep) {            \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" keep_at                                                  \
+                   ", 0;\n"                                                                                      \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." types " {" registers "}, {%" a0 ", %" a1    \
+                   ", %" a2 ", %" a3 "}, %" b_at ", p, 1, 1;\n}\n"                                               \
+                   : __VA_ARGS__                                                                                 \
+                   : "r"(a[0][0]), "r"(a[1][0]), "r"(a[2][0]), "r"(a[3][0]), "l"(b), "r"(keep));                 \
+    }                                                                                                            \
+  };
+MT_WARPGROUP_PRODUCT_OF_CODES(e4m3_t, "e4m3.e4m3", 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66", "67", "68",
+                              "69", MT_SUMS_32(0), MT_SUMS_32(32))
+#undef MT_WARPGROUP_PRODUCT_OF_CODES
 #undef MT_WARPGROUP_PRODUCTS_OF_REGISTERS
 #undef MT_WARPGROUP_PRODUCT_OF_REGISTERS
 #undef MT_WARPGROUP_PRODUCT

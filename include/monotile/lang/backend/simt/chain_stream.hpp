@@ -420,6 +420,7 @@ MT_DEVICE void stream_copy_second(const Body& body, Memory& memory, int lane) {
 /// Rows of a tile from `first` on.
 template <class Tile>
 struct rows_from {
+  using element = typename Tile::element;
   unsigned char* data;
   MT_DEVICE rows_from(Tile& tile, int first) : data(tile.data + first * Tile::row_bytes) {}
   static MT_DEVICE int offset(int row, int chunk) { return Tile::offset(row, chunk); }

@@ -188,8 +188,8 @@ MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
 }
 
 /// s = a b^T, issued: a tile of M rows and one of N, by the words of their operands.
-template <int M, int K, class Cfg, class T, int N>
-MT_DEVICE void issue_first(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, N>& s, uint32_t a, uint32_t b) {
+template <int M, int K, class T, class Cx, int N>
+MT_DEVICE void issue_first(Cx&, row_acc<mma_rows, 16, N>& s, uint32_t a, uint32_t b) {
   constexpr int kStep = 32;  // bytes of k per instruction
   hopper::products_begin();
   MT_UNROLL
@@ -478,7 +478,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     if constexpr (kLate) find_places(b.count);
     const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
     in_turn([&] {
-      issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, from_b);
+      issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
       issue_second(cx, o, weights, from_c);
     });
     if constexpr (!kLate) look_ahead();
@@ -523,7 +523,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
       b.wait_full();
       find_places(b.count);
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-      in_turn([&] { issue_first<Cfg::bm, Cfg::da>(cx, s, own_a, from_b); });
+      in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
       hopper::products_wait<0>();
       pin(s);

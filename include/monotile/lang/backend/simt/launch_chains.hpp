@@ -2,6 +2,7 @@
 // How kernels of chained products are spread, on sm_90a and the emulated one. The backend's chain_unit.hpp comes first.
 
 #include "monotile/lang/backend/simt/chain_stream.hpp"
+#include "monotile/lang/backend/simt/chain_turned.hpp"
 #include "monotile/lang/backend/simt/chain_warpgroups.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -12,6 +13,8 @@ MT_DEVICE void chain_loop(Context& ctx, const Body& body) {
     ring_chain<Cfg>(ctx, body);
   } else if constexpr (Cfg::kind == schedule::stream) {
     stream_chain<Cfg>(ctx, body);
+  } else if constexpr (Cfg::kind == schedule::turned) {
+    turned_chain<Cfg>(ctx, body, body.p.total);
   } else {
     warpgroup_chain<Cfg>(ctx, body, body.p.total);
   }
@@ -40,6 +43,8 @@ constexpr size_t chain_bytes() {
   using T = typename K::element;
   if constexpr (Cfg::kind == schedule::stream)
     return sizeof(stream_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
+  else if constexpr (Cfg::kind == schedule::turned)
+    return sizeof(turned_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
   else
     return sizeof(warpgroup_chain_memory<Cfg, T, tile_of_chain<K>>) + 1024;
 }

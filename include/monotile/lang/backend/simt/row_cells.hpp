@@ -5,6 +5,7 @@
 
 #include "monotile/lang/backend/simt/chain_unit.hpp"
 #include "monotile/lang/chain_config.hpp"
+#include "monotile/lang/row_layout.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
@@ -359,7 +360,7 @@ MT_FN void product_of_seen(Cx& cx, row_acc<Layout, R, D>& acc, const row_operand
               const int col = j * Layout::cols + Layout::at(here, e).col;
               const float x = weight[Layout::slot(e)];
               const auto* place = c.data + Tile::place(row, col);
-              const float y = promote(*reinterpret_cast<const T*>(place));
+              const float y = promote(*reinterpret_cast<const typename Tile::element*>(place));
               if (x != 0.0f) acc.d[i][j][e][l] += x * y;
             }
           }

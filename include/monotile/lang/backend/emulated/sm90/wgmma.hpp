@@ -74,6 +74,19 @@ inline void wait_stores_read() {
 inline void stmatrix4(uint32_t row, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
   emulated::stmatrix4(row, {r0, r1, r2, r3});
 }
+inline uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t digits) {
+  const uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
+  uint32_t out = 0;
+  for (int i = 0; i < 4; ++i) out |= static_cast<uint32_t>(bytes >> 8 * (digits >> 4 * i & 7) & 255) << 8 * i;
+  return out;
+}
+template <class T>
+inline uint32_t pack_codes(float a, float b, float c, float d) {
+  uint32_t out = 0;
+  int at = 0;
+  for (const float v : {a, b, c, d}) out |= static_cast<uint32_t>(from_float<T>(v).bits) << 8 * at++;
+  return out;
+}
 template <class T>
 inline uint32_t pack(float low, float high) {
   return static_cast<uint32_t>(from_float<T>(high).bits) << 16 | from_float<T>(low).bits;
@@ -102,6 +115,12 @@ template <class T, int N>
 struct warpgroup_product_of_registers {
   static void issue(float (&d)[N / 2], const uint32_t (&a)[4][1], uint64_t b) {
     emulated::issue_product_of_registers(dtype_of<T>, N, d, a[0], b);
+  }
+};
+template <class T, int N>
+struct warpgroup_product_of_codes {
+  static void issue(float (&d)[N / 2], const uint32_t (&a)[4][1], uint64_t b, int keep) {
+    emulated::issue_product_of_registers(dtype_of<T>, N, d, a[0], b, keep != 0);
   }
 };
 
