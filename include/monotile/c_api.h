@@ -340,11 +340,12 @@ typedef struct monotile_attention_args {
   const monotile_tensor* tree_mask;     /* optional: [tokens, words] i32, ancestors of drafted tokens (attention_verify in ops/attention.hpp) */
   const monotile_tensor* key_scale;     /* caches of codes */
   const monotile_tensor* value_scale;   /* caches of codes */
+  const monotile_tensor* q_scale;       /* queries of codes */
 } monotile_attention_args;
 #define MONOTILE_ATTENTION_ARGS_INIT                                                                                  \
   {                                                                                                                   \
     sizeof(monotile_attention_args), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0f, 0.0f, 0, 1, 0, \
-        1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                                             \
+        1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                                       \
   }
 MONOTILE_API monotile_status monotile_attention(monotile_context* context, const monotile_attention_args* args);
 

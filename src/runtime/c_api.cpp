@@ -536,6 +536,7 @@ monotile_status monotile_attention(monotile_context* context, const monotile_att
     result.tree_mask = view_of(call, "tree_mask", a.tree_mask);
     result.key_scale = view_of(call, "key_scale", a.key_scale);
     result.value_scale = view_of(call, "value_scale", a.value_scale);
+    result.q_scale = view_of(call, "q_scale", a.q_scale);
     run_operator(context, result);
   });
 }

@@ -113,6 +113,36 @@ TEST_P(Prefill, ChangesOfScores) {
         seed++);
 }
 
+// Whatever the dispatcher chooses for queries of codes: as they are, with weights of codes, or as 16 bits. On one query, too.
+TEST_P(Prefill, QueriesOfCodes) {
+  uint64_t seed = 700;
+  const auto check_coded = [&](Case c) {
+    c.cache = DType::f8_e4m3;
+    c.coded_queries = true;
+    Problem p(c, seed++);
+    Stream stream(device());
+    const AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+    const Plan<AttentionArgs> chosen = plan<AttentionArgs>(device(), args);
+    const bool codes = chosen.implementation == &ops::attention_codes;
+    EXPECT_TRUE(codes || chosen.implementation == &ops::attention_widened) << chosen.implementation->name;
+    check_problem(
+        p, codes ? 1e-3 : 4e-3,  // queries times their scale are rounded to 16 bits
+        [&] {
+          p.out.on(stream), p.lse.on(stream);
+          run_plan(chosen, stream, args);
+          p.out.fetch(stream);
+          p.lse.fetch(stream);
+        },
+        codes ? 0.03 : 0);
+  };
+  for (const Case::Scales scales : {Case::one, Case::per_head}) {
+    for (const DType dtype : {DType::bf16, DType::f16})
+      check_coded({.dtype = dtype, .heads = 4, .kv_heads = 2, .dim_qk = 128, .dim_v = 128, .queries = {70, 3}, .lengths = {150, 40}, .page_size = 16, .scales = scales});
+    check_coded({.heads = 4, .kv_heads = 2, .queries = {1, 1}, .lengths = {150, 40}, .page_size = 16, .scales = scales});
+  }
+  check_coded({.dim_qk = 40, .dim_v = 56, .queries = {33}, .lengths = {90}, .window = 20});
+}
+
 // Codes become values on their way. Unused slots and their scales are NaN.
 TEST_P(Prefill, CachesOfCodes) {
   const bool cpu = device().kind == DeviceKind::cpu;

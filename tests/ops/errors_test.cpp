@@ -354,6 +354,12 @@ TEST(Errors, AttentionPaged) {
   good.refuses({"key_scale: ", "extent 3", "2"}, [&](AttentionArgs& a) { codes(a), a.key_scale = three.host(); });
   good.refuses({"key_scale: ", "extent 4", "5"}, [&](AttentionArgs& a) { codes(a), a.key_scale = with_extent(a.key_scale, 0, 4); });
   good.refuses({"key_scale: ", "f16", "f32"}, [&](AttentionArgs& a) { codes(a), a.key_scale = with_dtype(a.key_scale, DType::f16); });
+  const auto coded = [&](AttentionArgs& a) { codes(a), a.q = with_dtype(a.q, DType::f8_e4m3), a.q_scale = one.host(); };
+  good.refuses({"q_scale: ", "none with queries of f16"}, [&](AttentionArgs& a) { a.q_scale = one.host(); });
+  good.refuses({"q_scale: ", "undefined view"}, [&](AttentionArgs& a) { coded(a), a.q_scale = {}; });
+  good.refuses({"key_cache: ", "bf16", "f8_e4m3"}, [&](AttentionArgs& a) { a.q = with_dtype(a.q, DType::f8_e4m3), a.q_scale = one.host(); });
+  good.refuses({"q: ", "f8_e5m2"}, [&](AttentionArgs& a) { coded(a), a.q = with_dtype(a.q, DType::f8_e5m2); });
+  good.refuses({"out: ", "f32"}, [&](AttentionArgs& a) { coded(a), a.out = with_dtype(a.out, DType::f32); });
   good.refuses({"max_query: ", "0"}, [](AttentionArgs& a) { a.max_query = 0; });
   good.refuses({"q_start: ", "query count 3", "max_query = 2"}, [](AttentionArgs& a) { a.max_query = 2; });
   good.refuses({"max_kv_length: ", "10", "9"}, [](AttentionArgs& a) { a.max_kv_length = 10; });

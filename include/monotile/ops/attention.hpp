@@ -16,7 +16,7 @@ namespace monotile::ops {
 /// Scales of slots that hold no key are never read. On GPUs codes allow causal and window masks and the soft-cap, and e4m3 under 16-bit queries on NVIDIA all
 /// masks but trees, and sinks; nothing else.
 /// q may be f8_e4m3 where the caches are: q = code * q_scale, f32 [1] or [heads]; out is then f16 or bf16. With several queries, scales for all or for
-/// each head and masks alone, sm_90a multiplies codes and rounds the weights, times 2^8, to e4m3 (relative error of the result up to 0.04); everywhere
+/// each head and masks alone, sm_90a multiplies codes and rounds the weights, times 2^8, to e4m3 (error of the result: 0.03 of its norm); everywhere
 /// else queries become the dtype of out first.
 /// heads is a multiple of kv_heads (GQA); dims from 1 to 256. q_start [sequences + 1], kv_length [sequences] i32.
 /// `causal` aligns bottom-right: query i of n sees keys 0 .. i + (kv_length - n). `window` > 0 keeps the last `window` of those.
