@@ -4,10 +4,10 @@
 // since the chip is limited by power. One query per sequence is timed with events, and short rows also per node of a graph
 // of 48 over rotating buffers. FA2 and FlexAttention are beside it in benchmarks/peers/run.py, through the C ABI.
 //
-//   monotile_attention [--set main|anchors|decode|masks|random] [--seconds S] [--regimes 1|2] [--rows N] [--json FILE]
+//   monotile_attention [--set main|anchors|decode|masks|codes|random] [--seconds S] [--regimes 1|2] [--rows N] [--json FILE]
 //
 // main: the anchors, decode and masks at equal work, the path of Ampere beside each anchor and each decode row. decode: one
-// query per sequence alone, more pages and heads. random: 100 shapes that nobody chose (a fixed seed), the chosen
+// query per sequence alone, more pages and heads. codes: the anchors in 16 bits and in e4m3. random: 100 shapes that nobody chose (a fixed seed), the chosen
 // implementation against cuDNN, and the ten worst with what is known about why. --rows: only row N of the set.
 //
 // Exit code 1 if a check fails.
@@ -83,6 +83,7 @@ struct Bench {
   int32_t* block_table = nullptr;
   int32_t* key_ranges = nullptr;
   float* slopes = nullptr;
+  float* code_scale = nullptr;
   void* workspace = nullptr;
   bool failed = false;
   static constexpr size_t kMostEntries = size_t{1} << 20;
@@ -99,6 +100,8 @@ struct Bench {
     check(cudaMalloc(&block_table, kMostEntries * sizeof(int32_t)), "memory");
     check(cudaMalloc(&key_ranges, 2 * kMostKeys * sizeof(int32_t)), "memory");
     check(cudaMalloc(&slopes, 256 * sizeof(float)), "memory");
+    check(cudaMalloc(&code_scale, sizeof(float)), "memory");
+    check(cudaMemcpy(code_scale, &proof::kCodeScale, sizeof(float), cudaMemcpyHostToDevice), "scale");
     check(cudaMalloc(&workspace, size_t{1} << 30), "workspace");
   }
   TensorView view(void* data, DType dtype, std::initializer_list<int64_t> extents) const {
@@ -131,6 +134,13 @@ struct Bench {
     a.causal = s.causal;
     a.max_query = s.queries;
     a.max_kv_length = s.keys;
+    if (s.codes) {
+      for (TensorView* t : {&a.q, &a.key_cache, &a.value_cache}) {
+        t->data = b.codes + (static_cast<__nv_bfloat16*>(t->data) - b.q);
+        t->dtype = DType::f8_e4m3;
+      }
+      a.q_scale = a.key_scale = a.value_scale = view(code_scale, DType::f32, {1});
+    }
     a.window = s.mask.window;
     a.softcap = s.mask.softcap;
     if (s.mask.prefix > 0) a.prefix_length = view(tables + 3072, DType::i32, {s.batch});
@@ -176,13 +186,14 @@ struct Bench {
   std::vector<Candidate> candidates(const Shape& s, const Buffers& b, const std::string& path = "") {
     std::vector<Candidate> all;
     const AttentionArgs a = args(s, b);
-    for (const auto* implementation : {&ops::attention_decode_tiles, &ops::attention_tiles, &ops::attention_portable}) {
+    for (const auto* implementation : {&ops::attention_decode_tiles, &ops::attention_tiles, &ops::attention_portable, &ops::attention_codes,
+                                       &ops::attention_widened}) {
       if (implementation->supports(a, info) != nullptr) continue;
       Candidate c{implementation->name + path, {}, {}, {}, {}};
       c.plan.implementation = implementation;
       c.plan.device = &info;
       implementation->plan(a, info, c.plan);
-      c.quick = implementation == (s.queries > 1 ? &ops::attention_tiles : &ops::attention_decode_tiles);
+      c.quick = s.codes || implementation == (s.queries > 1 ? &ops::attention_tiles : &ops::attention_decode_tiles);
       if (c.plan.workspace_bytes <= size_t{1} << 30) all.push_back(c);
     }
     return all;
@@ -196,7 +207,7 @@ struct Bench {
   }
   void add_cudnn(std::vector<Candidate>& all, const Shape& s, const Buffers& b) {
     // Its call knows dense sequences of one length, and pages.
-    if (s.mask.any() || (s.page == 0 && !s.lengths.empty())) return;
+    if (s.codes || s.mask.any() || (s.page == 0 && !s.lengths.empty())) return;
     for (auto& peer : bench::cudnn_baseline(info, args(s, b))) all.push_back({"cuDNN", {}, std::move(peer.launch), true, {}});
   }
   void run(const Candidate& c, const Shape& s, const Buffers& b) {
@@ -212,7 +223,7 @@ struct Bench {
     proof::verify<<<static_cast<unsigned>(rows == 0 ? all : rows), 128>>>(layout_of(s, tables, block_table), b, rows, sums);
     check(cudaDeviceSynchronize(), name);
     const double error = std::sqrt(sums[0] / sums[1]);
-    if (error <= 5e-3) return;
+    if (error <= (s.codes ? 0.03 : 5e-3)) return;
     failed = true;
     std::printf("WRONG: %s %s: error %g\n", name, s.name().c_str(), error);
   }
@@ -372,7 +383,9 @@ int main(int argc, char** argv) {
       return p;
     };
     const int64_t q = static_cast<int64_t>(s.batch) * s.queries * s.heads * s.dim, k = s.rows() * s.kv_heads * s.dim;
-    return Buffers{take(q), take(k), take(k), take(q)};
+    Buffers b{take(q), take(k), take(k), take(q)};
+    if (s.codes) b.codes = reinterpret_cast<__nv_fp8_e4m3*>(take(b.out - b.q));
+    return b;
   };
   proof::fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
 
@@ -403,9 +416,16 @@ int main(int argc, char** argv) {
       odd.push_back({2, 1, 411, 4, 2, dim, true, 0, false, {}, mask});
     }
   }
+  for (const int dim : {64, 80, 128}) {
+    if (only >= 0 || set != "codes") break;
+    for (const auto& [queries, keys] : std::vector<std::pair<int, int>>{{128, 128}, {77, 301}, {300, 300}, {129, 1000}}) {
+      for (const bool causal : {true, false}) odd.push_back({2, queries, keys, 4, 2, dim, causal, causal ? 0 : 16, false, {}, {}, true});
+    }
+  }
   for (const Shape& s : odd) {
     size_t place = 0;
     const Buffers b = buffers_at(s, place);
+    if (s.codes) proof::make_codes<<<2048, 256>>>(b.q, b.codes, static_cast<size_t>(b.out - b.q));
     bench.set_tables(s);
     for (Candidate& c : bench.candidates(s, b)) {
       check(cudaMemset(b.out, 0xff, static_cast<size_t>(s.batch) * s.queries * s.heads * s.dim * 2), "poison");
@@ -421,6 +441,7 @@ int main(int argc, char** argv) {
   if (all_sets || set == "anchors") add(proof::anchor_shapes());
   if (all_sets || decode) add(proof::decode_shapes(decode));
   if (all_sets || set == "masks") add(proof::mask_shapes());
+  if (set == "codes") add(proof::code_shapes());
   if (random_set) add(proof::random_shapes(100));
   std::vector<Result> results;
   if (only >= 0) shapes = {shapes.at(static_cast<size_t>(only))};
@@ -440,6 +461,9 @@ int main(int argc, char** argv) {
     } while (end + (end - place) <= kPool && buffers.size() < 48);
     if (end > kPool) std::abort();
     proof::fill_normal<<<2048, 256>>>(reinterpret_cast<__nv_bfloat16*>(pool), kPool / 2, 1);
+    for (const Buffers& b : buffers) {
+      if (s.codes) proof::make_codes<<<2048, 256>>>(b.q, b.codes, static_cast<size_t>(b.out - b.q));
+    }
     bench.set_tables(s);
     std::vector<Candidate> all;
     if (random_set)
@@ -447,7 +471,7 @@ int main(int argc, char** argv) {
     else
       all = bench.candidates(s, buffers[0]);
     if (s.queries > 1 && !random_set) std::erase_if(all, [](const Candidate& c) { return c.name == "portable"; });
-    if (!random_set && !s.mask.any()) {
+    if (!random_set && !s.mask.any() && set != "codes") {
       const ScopedTarget ampere(Target::cuda_sm80);
       for (Candidate& c : bench.candidates(s, buffers[0], " of Ampere")) {
         if (c.quick) all.push_back(c);

@@ -2,6 +2,7 @@
 // What the proof program of attention runs: shapes, their masks, a check in fp64, and what is known about why a shape is slow.
 
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 
 #include <algorithm>
 #include <cmath>
@@ -48,6 +49,7 @@ struct Shape {
   bool tokens_first = false;   ///< pages [token, head, dim] instead of [head, token, dim]
   std::vector<int> lengths{};  ///< at most `keys`; empty: all of them
   Mask mask{};
+  bool codes = false;  ///< queries, keys and values of e4m3, `kCodeScale` each
   int length(int sequence) const { return lengths.empty() ? keys : lengths[static_cast<size_t>(sequence)]; }
   int columns() const { return page == 0 ? 0 : (keys + page - 1) / page; }
   int64_t rows() const { return static_cast<int64_t>(batch) * (page == 0 ? keys : columns() * page); }
@@ -81,7 +83,7 @@ struct Shape {
     char text[160];
     std::snprintf(text, sizeof text, "b%d q%d k%d%s h%d/%d d%d %s", batch, queries, keys,
                   lengths.empty() ? "" : " ragged", heads, kv_heads, dim, causal ? "causal" : "full");
-    std::string all = text + mask.name();
+    std::string all = text + mask.name() + (codes ? " e4m3" : "");
     if (page > 0) all += " page " + std::to_string(page) + (tokens_first ? " nhd" : "");
     return all;
   }
@@ -102,7 +104,18 @@ struct Layout {
 };
 struct Buffers {
   __nv_bfloat16 *q, *k, *v, *out;
+  __nv_fp8_e4m3* codes = nullptr;  ///< of q, k and v, as they lie
 };
+inline constexpr float kCodeScale = 1.0f / 32;  ///< a power of two: code * scale is exact in 16 bits
+
+/// Values become what their codes say.
+__global__ void make_codes(__nv_bfloat16* p, __nv_fp8_e4m3* codes, size_t n) {
+  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n; i += static_cast<size_t>(gridDim.x) * blockDim.x) {
+    const __nv_fp8_e4m3 code(__bfloat162float(p[i]) / kCodeScale);
+    codes[i] = code;
+    p[i] = __float2bfloat16(static_cast<float>(code) * kCodeScale);
+  }
+}
 
 __global__ void fill_normal(__nv_bfloat16* p, size_t n, uint64_t seed) {
   each_normal(n, seed, [&](size_t i, float x) { p[i] = __float2bfloat16(x); });
@@ -199,6 +212,16 @@ inline std::vector<Shape> mask_shapes() {
   add({.prefix = 1024});
   add({.alibi = true});
   add({.softcap = 30.0f});
+  return shapes;
+}
+/// The anchors, each as 16 bits and as codes of 8.
+inline std::vector<Shape> code_shapes() {
+  std::vector<Shape> shapes;
+  for (const Shape& s : anchor_shapes()) {
+    shapes.push_back(s);
+    shapes.push_back(s);
+    shapes.back().codes = true;
+  }
   return shapes;
 }
 /// Shapes that nobody chose, by a fixed seed.

@@ -181,7 +181,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
       pin(s);
       b.release(lane);
       a.release_if(!more, lane);
-      scale_rows(cx, o, body.weigh(cx, state, s, t, block.number(), block.hides()), [](float x, float r) { return x * r; });
+      const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
       turned.wait_full();
       bool one_by_one = false;
       if (block.is(chain_block::partial)) {
@@ -189,6 +189,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
         one_by_one = same_for_all(static_cast<int>(found)) != 0;
       }
       if (one_by_one) {
+        scale_rows(cx, o, rescale, [](float x, float r) { return x * r; });
         row_operand<mma_rows, 16, Cfg::bn> weights;
         as_operand<half_t>(weights, s);
         static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * 128 * static_cast<int>(sizeof(half_t)));
@@ -211,7 +212,9 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
         hopper::products_close();
         hopper::products_wait<0>();
         pin(part);
-        each_element(o, [&](float& x, int i, int j, int e, int l) { x += part.d[i][j][e][l]; });
+        each_element(o, [&](float& x, int i, int j, int e, int l) {
+          x = x * rescale.v[slot_of<mma_rows>(i, e)][l] + part.d[i][j][e][l];
+        });
       }
       turned.release(lane);
     }
