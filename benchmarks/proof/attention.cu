@@ -186,8 +186,8 @@ struct Bench {
   std::vector<Candidate> candidates(const Shape& s, const Buffers& b, const std::string& path = "") {
     std::vector<Candidate> all;
     const AttentionArgs a = args(s, b);
-    for (const auto* implementation : {&ops::attention_decode_tiles, &ops::attention_tiles, &ops::attention_portable, &ops::attention_codes,
-                                       &ops::attention_widened}) {
+    for (const auto* implementation : {&ops::attention_decode_tiles, &ops::attention_tiles, &ops::attention_portable,
+                                       &ops::attention_codes, &ops::attention_widened}) {
       if (implementation->supports(a, info) != nullptr) continue;
       Candidate c{implementation->name + path, {}, {}, {}, {}};
       c.plan.implementation = implementation;
@@ -208,7 +208,8 @@ struct Bench {
   void add_cudnn(std::vector<Candidate>& all, const Shape& s, const Buffers& b) {
     // Its call knows dense sequences of one length, and pages.
     if (s.codes || s.mask.any() || (s.page == 0 && !s.lengths.empty())) return;
-    for (auto& peer : bench::cudnn_baseline(info, args(s, b))) all.push_back({"cuDNN", {}, std::move(peer.launch), true, {}});
+    for (auto& peer : bench::cudnn_baseline(info, args(s, b)))
+      all.push_back({"cuDNN", {}, std::move(peer.launch), true, {}});
   }
   void run(const Candidate& c, const Shape& s, const Buffers& b) {
     if (c.peer)
@@ -220,7 +221,8 @@ struct Bench {
     sums[0] = sums[1] = 0;
     const int64_t all = static_cast<int64_t>(s.batch) * s.queries * s.heads;
     check(cudaDeviceSynchronize(), name);
-    proof::verify<<<static_cast<unsigned>(rows == 0 ? all : rows), 128>>>(layout_of(s, tables, block_table), b, rows, sums);
+    proof::verify<<<static_cast<unsigned>(rows == 0 ? all : rows), 128>>>(layout_of(s, tables, block_table), b, rows,
+                                                                          sums);
     check(cudaDeviceSynchronize(), name);
     const double error = std::sqrt(sums[0] / sums[1]);
     if (error <= (s.codes ? 0.03 : 5e-3)) return;
@@ -228,7 +230,8 @@ struct Bench {
     std::printf("WRONG: %s %s: error %g\n", name, s.name().c_str(), error);
   }
   /// Device time of a call, in graphs of many over rotating buffers, one candidate after the other in shuffled order.
-  void time_graphs(std::vector<Candidate*> all, const Shape& s, const std::vector<Buffers>& buffers, std::mt19937& random) {
+  void time_graphs(std::vector<Candidate*> all, const Shape& s, const std::vector<Buffers>& buffers,
+                   std::mt19937& random) {
     constexpr int kNodes = 48;
     struct Replay {
       Candidate* candidate;
@@ -289,7 +292,8 @@ void report(const Shape& s, const char* regime, std::vector<Candidate>& all, std
     const double us = median(c.ms) * 1e3;
     results.push_back({s.name(), regime, c.name, us, flops / us * 1e-6, bytes / us * 1e-3, cudnn / us});
     const Result& r = results.back();
-    std::printf("%s %s %s: %.2f us, %.0f TFLOP/s, %.0f GB/s", r.shape.c_str(), regime, r.candidate.c_str(), us, r.tflops, r.gbs);
+    std::printf("%s %s %s: %.2f us, %.0f TFLOP/s, %.0f GB/s", r.shape.c_str(), regime, r.candidate.c_str(), us,
+                r.tflops, r.gbs);
     if (cudnn > 0 && c.name != "cuDNN") std::printf(", %.3f of cuDNN", r.cudnn);
     std::printf("\n");
     c.ms.clear();
@@ -321,19 +325,22 @@ void summarise_random(const std::vector<Shape>& shapes, const std::vector<Result
   double logs = 0;
   for (const Shape& s : shapes) {
     for (const Result& r : results) {
-      if (r.shape == s.name() && r.candidate != "cuDNN" && r.cudnn > 0) rows.push_back({&s, &r}), logs += std::log(r.cudnn);
+      if (r.shape == s.name() && r.candidate != "cuDNN" && r.cudnn > 0)
+        rows.push_back({&s, &r}), logs += std::log(r.cudnn);
     }
   }
   if (rows.empty()) return;
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.result->cudnn < b.result->cudnn; });
-  std::printf("%zu of %zu random shapes (cuDNN has no plan for the others): geometric mean %.3f of cuDNN, median %.3f, tenth %.3f; the worst ten:\n",
-              rows.size(), shapes.size(), std::exp(logs / static_cast<double>(rows.size())), rows[rows.size() / 2].result->cudnn,
-              rows[rows.size() / 10].result->cudnn);
+  std::printf(
+      "%zu of %zu random shapes (cuDNN has no plan for the others): geometric mean %.3f of cuDNN, median %.3f, tenth "
+      "%.3f; the worst ten:\n",
+      rows.size(), shapes.size(), std::exp(logs / static_cast<double>(rows.size())),
+      rows[rows.size() / 2].result->cudnn, rows[rows.size() / 10].result->cudnn);
   for (size_t i = 0; i < std::min<size_t>(10, rows.size()); ++i) {
     const Result& r = *rows[i].result;
     const std::string why = proof::reasons(*rows[i].shape, r.candidate, r.us, multiprocessors);
-    std::printf("  %.3f %s (%s, %.1f us, %.0f TFLOP/s, %.0f GB/s): %s\n", r.cudnn, r.shape.c_str(), r.candidate.c_str(), r.us, r.tflops, r.gbs,
-                why.empty() ? "nothing that is known applies" : why.c_str());
+    std::printf("  %.3f %s (%s, %.1f us, %.0f TFLOP/s, %.0f GB/s): %s\n", r.cudnn, r.shape.c_str(), r.candidate.c_str(),
+                r.us, r.tflops, r.gbs, why.empty() ? "nothing that is known applies" : why.c_str());
   }
 }
 void write_json(const std::string& path, const DeviceInfo& info, const std::vector<Result>& results) {
@@ -342,11 +349,15 @@ void write_json(const std::string& path, const DeviceInfo& info, const std::vect
     std::printf("cannot write %s\n", path.c_str());
     std::exit(1);
   }
-  std::fprintf(file, "{\"device\": \"%s\", \"path\": \"%s\", \"driver\": \"%s\", \"rows\": [", info.name.c_str(), info.path.c_str(), info.driver.c_str());
+  std::fprintf(file, "{\"device\": \"%s\", \"path\": \"%s\", \"driver\": \"%s\", \"rows\": [", info.name.c_str(),
+               info.path.c_str(), info.driver.c_str());
   for (size_t i = 0; i < results.size(); ++i) {
     const Result& r = results[i];
-    std::fprintf(file, "%s\n  {\"shape\": \"%s\", \"regime\": \"%s\", \"candidate\": \"%s\", \"us\": %.3f, \"tflops\": %.2f, \"gb_per_s\": %.1f, \"of_cudnn\": %.4f}",
-                 i == 0 ? "" : ",", r.shape.c_str(), r.regime.c_str(), r.candidate.c_str(), r.us, r.tflops, r.gbs, r.cudnn);
+    std::fprintf(file,
+                 "%s\n  {\"shape\": \"%s\", \"regime\": \"%s\", \"candidate\": \"%s\", \"us\": %.3f, \"tflops\": %.2f, "
+                 "\"gb_per_s\": %.1f, \"of_cudnn\": %.4f}",
+                 i == 0 ? "" : ",", r.shape.c_str(), r.regime.c_str(), r.candidate.c_str(), r.us, r.tflops, r.gbs,
+                 r.cudnn);
   }
   std::fprintf(file, "\n]}\n");
   std::fclose(file);
@@ -409,7 +420,8 @@ int main(int argc, char** argv) {
   for (const int heads : {1, 3, 7, 16, 24, 48}) {
     if (only < 0 && !random_set) odd.push_back({3, 1, 900, heads * 2, 2, 128, true, 16});
   }
-  for (const proof::Mask mask : {proof::Mask{.window = 70}, {.prefix = 90}, {.document = 100}, {.softcap = 2.0f}, {.alibi = true}}) {
+  for (const proof::Mask mask :
+       {proof::Mask{.window = 70}, {.prefix = 90}, {.document = 100}, {.softcap = 2.0f}, {.alibi = true}}) {
     if (only >= 0 || random_set) break;
     for (const int dim : {64, 128}) {
       if (!decode) odd.push_back({2, 300, 411, 4, 2, dim, true, 0, false, {}, mask});
@@ -418,8 +430,10 @@ int main(int argc, char** argv) {
   }
   for (const int dim : {64, 80, 128}) {
     if (only >= 0 || set != "codes") break;
-    for (const auto& [queries, keys] : std::vector<std::pair<int, int>>{{128, 128}, {77, 301}, {300, 300}, {129, 1000}}) {
-      for (const bool causal : {true, false}) odd.push_back({2, queries, keys, 4, 2, dim, causal, causal ? 0 : 16, false, {}, {}, true});
+    for (const auto& [queries, keys] :
+         std::vector<std::pair<int, int>>{{128, 128}, {77, 301}, {300, 300}, {129, 1000}}) {
+      for (const bool causal : {true, false})
+        odd.push_back({2, queries, keys, 4, 2, dim, causal, causal ? 0 : 16, false, {}, {}, true});
     }
   }
   for (const Shape& s : odd) {

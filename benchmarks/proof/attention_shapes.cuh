@@ -110,7 +110,8 @@ inline constexpr float kCodeScale = 1.0f / 32;  ///< a power of two: code * scal
 
 /// Values become what their codes say.
 __global__ void make_codes(__nv_bfloat16* p, __nv_fp8_e4m3* codes, size_t n) {
-  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n; i += static_cast<size_t>(gridDim.x) * blockDim.x) {
+  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
+       i += static_cast<size_t>(gridDim.x) * blockDim.x) {
     const __nv_fp8_e4m3 code(__bfloat162float(p[i]) / kCodeScale);
     codes[i] = code;
     p[i] = __float2bfloat16(static_cast<float>(code) * kCodeScale);
@@ -227,9 +228,7 @@ inline std::vector<Shape> code_shapes() {
 /// Shapes that nobody chose, by a fixed seed.
 inline std::vector<Shape> random_shapes(int count) {
   std::mt19937 random(2026);
-  const auto one_of = [&](std::initializer_list<int> list) {
-    return list.begin()[random() % list.size()];
-  };
+  const auto one_of = [&](std::initializer_list<int> list) { return list.begin()[random() % list.size()]; };
   const auto between = [&](double low, double high) {  // evenly in their logarithms
     const double u = static_cast<double>(random()) / 4294967296.0;
     return static_cast<int>(std::exp(std::log(low) + u * (std::log(high) - std::log(low))));
@@ -269,8 +268,10 @@ inline std::string reasons(const Shape& s, const std::string& implementation, do
   };
   const int width = s.dim <= 64 ? 64 : s.dim <= 128 ? 128 : 256;
   if (implementation == "portable") say("the kernel of rows, without matrix tiles");
-  if (us < 20) say("a call of %.1f us: launch, look-ups and the last results are a part of it that no speed shortens", us);
-  if (s.dim < width) say("tiles of %d columns for %d: %.0f %% of the products count", width, s.dim, 100.0 * s.dim / width);
+  if (us < 20)
+    say("a call of %.1f us: launch, look-ups and the last results are a part of it that no speed shortens", us);
+  if (s.dim < width)
+    say("tiles of %d columns for %d: %.0f %% of the products count", width, s.dim, 100.0 * s.dim / width);
   if (s.queries > 1) {
     if (s.dim > 128) say("head dimensions above 128 have no overlapped kernel: copies by cp.async, mma.sync");
     const int group = s.heads / s.kv_heads, bm = s.dim <= 64 ? 192 : s.dim <= 128 ? 128 : 64;
@@ -281,13 +282,16 @@ inline std::string reasons(const Shape& s, const std::string& implementation, do
     const int64_t tiles = int64_t{1} * down * s.batch * s.heads / share;
     const int64_t rounds = (tiles + multiprocessors - 1) / multiprocessors;
     const double busy = static_cast<double>(tiles) / (static_cast<double>(rounds) * multiprocessors);
-    if (busy < 0.9) say("%lld tiles on %d multiprocessors: %.0f %% of %lld rounds", static_cast<long long>(tiles), multiprocessors, 100 * busy, static_cast<long long>(rounds));
+    if (busy < 0.9)
+      say("%lld tiles on %d multiprocessors: %.0f %% of %lld rounds", static_cast<long long>(tiles), multiprocessors,
+          100 * busy, static_cast<long long>(rounds));
     const double blocks = (s.keys + 127) / 128.0;
     if (s.causal && blocks < 16) say("a block on the diagonal of some %.0f: half of its products are hidden", blocks);
     if (s.page > 0 && s.page < 64) say("pages of %d: %d boxes for a block of keys", s.page, 128 / s.page);
   } else {
     const int64_t tiles = int64_t{1} * s.batch * s.kv_heads * ((s.keys + 511) / 512);
-    if (tiles < 2 * multiprocessors) say("%lld splits for %d programs that would fit", static_cast<long long>(tiles), 2 * multiprocessors);
+    if (tiles < 2 * multiprocessors)
+      say("%lld splits for %d programs that would fit", static_cast<long long>(tiles), 2 * multiprocessors);
     if (s.dim > 128) say("one program to a multiprocessor above 128 columns");
   }
   std::string all;

@@ -137,8 +137,17 @@ TEST_P(Prefill, QueriesOfCodes) {
   };
   for (const Case::Scales scales : {Case::one, Case::per_head}) {
     for (const DType dtype : {DType::bf16, DType::f16})
-      check_coded({.dtype = dtype, .heads = 4, .kv_heads = 2, .dim_qk = 128, .dim_v = 128, .queries = {70, 3}, .lengths = {150, 40}, .page_size = 16, .scales = scales});
-    check_coded({.heads = 4, .kv_heads = 2, .queries = {1, 1}, .lengths = {150, 40}, .page_size = 16, .scales = scales});
+      check_coded({.dtype = dtype,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .dim_qk = 128,
+                   .dim_v = 128,
+                   .queries = {70, 3},
+                   .lengths = {150, 40},
+                   .page_size = 16,
+                   .scales = scales});
+    check_coded(
+        {.heads = 4, .kv_heads = 2, .queries = {1, 1}, .lengths = {150, 40}, .page_size = 16, .scales = scales});
   }
   check_coded({.dim_qk = 40, .dim_v = 56, .queries = {33}, .lengths = {90}, .window = 20});
 }

@@ -39,7 +39,8 @@ const char* turned_supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (!suits_copy_engine(a, Shape::bn)) return "rows of whole 16 bytes, in pages of 8 tokens or more";
   if (const char* why = sizes_refused(a)) return why;
   const int64_t heads = turned_heads(a);
-  if (ceil_div(std::min(a.max_query, a.q.dim(0)), Shape::bm / heads) * a.kv_length.dim(0) * a.q.dim(1) / heads > INT32_MAX / 2)
+  if (ceil_div(std::min(a.max_query, a.q.dim(0)), Shape::bm / heads) * a.kv_length.dim(0) * a.q.dim(1) / heads >
+      INT32_MAX / 2)
     return "more than 2^30 tiles";
   return nullptr;
 }
@@ -51,7 +52,9 @@ void turned_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<Attentio
 void turned_run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void*) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
   const int64_t heads = turned_heads(a);
-  const auto stride = [](const TensorView& scale) { return static_cast<int32_t>(scale.dim(0) > 1 ? scale.step(0) : 0); };
+  const auto stride = [](const TensorView& scale) {
+    return static_cast<int32_t>(scale.dim(0) > 1 ? scale.step(0) : 0);
+  };
   Params p{prefill_params<kernels::RangeMask>(a, heads, Shape::bm / heads, Shape::bn)};
   fill_score(p.score, a);
   p.q_scale = a.q_scale.as<const float>();
@@ -126,7 +129,9 @@ void widened_run(const Plan<AttentionArgs>& outer, Stream& stream, const Attenti
 
 }  // namespace
 
-const Implementation<AttentionArgs> attention_codes{"codes", Tier::portable, turned_supports, turned_cost, turned_plan, turned_run};
-const Implementation<AttentionArgs> attention_widened{"widened", Tier::portable, widened_supports, widened_cost, widened_plan, widened_run};
+const Implementation<AttentionArgs> attention_codes{"codes",     Tier::portable, turned_supports,
+                                                    turned_cost, turned_plan,    turned_run};
+const Implementation<AttentionArgs> attention_widened{"widened",    Tier::portable, widened_supports,
+                                                      widened_cost, widened_plan,   widened_run};
 
 }  // namespace monotile::ops

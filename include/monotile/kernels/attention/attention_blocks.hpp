@@ -101,11 +101,13 @@ struct AttentionBlocks {
   }
   template <class Ctx, class Tile>
   MT_FN void load_b(Ctx& cx, Tile& k, const PrefillTile& t, int block) const {
-    copy_boxes(cx, k, stored_rows<T, Stored>(p.k, p.k_scales), [&](int box) { return cache_box(t, p.k, block * Cfg::bn + box * p.k.box_x); });
+    copy_boxes(cx, k, stored_rows<T, Stored>(p.k, p.k_scales),
+               [&](int box) { return cache_box(t, p.k, block * Cfg::bn + box * p.k.box_x); });
   }
   template <class Ctx, class Tile>
   MT_FN void load_c(Ctx& cx, Tile& v, const PrefillTile& t, int block) const {
-    copy_boxes(cx, v, stored_rows<T, Stored>(p.v, p.v_scales), [&](int box) { return cache_box(t, p.v, block * Cfg::bn + box * p.v.box_x); });
+    copy_boxes(cx, v, stored_rows<T, Stored>(p.v, p.v_scales),
+               [&](int box) { return cache_box(t, p.v, block * Cfg::bn + box * p.v.box_x); });
   }
   /// Pages without a key that someone may see are not looked up: their entries may be stale.
   template <class Reader = TableReader>

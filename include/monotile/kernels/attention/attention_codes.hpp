@@ -32,7 +32,8 @@ struct AttentionCodes : AttentionPrefill<Cfg, Code, RangeMask> {
   MT_FN CodedTile tile(int64_t index) const {
     CodedTile t{Base::tile(index)};
     const int head = t.group * coded.q.box_x;
-    t.scale = coded.scale_log2 * coded.q_scale[head * coded.q_scale_stride] * coded.k_scale[t.kv_head * coded.k_scale_stride];
+    t.scale =
+        coded.scale_log2 * coded.q_scale[head * coded.q_scale_stride] * coded.k_scale[t.kv_head * coded.k_scale_stride];
     t.value = coded.v_scale[t.kv_head * coded.v_scale_stride];
     return t;
   }
