@@ -86,6 +86,7 @@ const std::vector<WorkItem> kDefault = {
     {"attention_full", {8, 2048, 32, 32, 128}},
     {"attention_causal", {4, 4096, 32, 8, 128}},
     {"attention_causal", {8, 2048, 32, 32, 64}},
+    {"attention_causal_paged", {8, 2048, 32, 32, 128}},
     {"attention_decode", {1, 4096, 32, 8, 128}},
     {"attention_decode", {16, 4096, 32, 8, 128}},
     {"attention_decode", {64, 4096, 32, 8, 128}},
