@@ -11,9 +11,12 @@ using namespace ops::tiles;  // NOLINT
 
 constexpr int64_t kUnits = 132;  // of an H200
 
-/// What is compiled for sm_90a, of 16-bit operands and of 8-bit ones.
-bool on_hopper(uint32_t c) { return c >= kRing && c != kStaged && c != kFewStaged && (c < kRing8 || c > kStaged8); }
+/// What is compiled for sm_90a, of 16-bit operands, of 8-bit floats and of int8.
+bool on_hopper(uint32_t c) { return c >= kRing && c != kStaged && c != kFewStaged && kShapes[c].operand_bytes == 2; }
 bool on_hopper8(uint32_t c) { return c >= kRing8 && c < kStaged8; }
+bool on_hopper_ints(uint32_t c) {
+  return c == kRing8 || c == kSplit8 || (c >= kWideInts && c <= kNarrowInts) || (c >= kFewRing8 && c <= kFew64Ints);
+}
 
 std::pair<uint32_t, int> choice(int64_t m, int64_t n, int64_t k, bool engine = true) {
   const Pick best = pick_tile(m, n, k, engine, kUnits, on_hopper);
@@ -46,6 +49,14 @@ TEST(GemmChoice, EightBits) {
   EXPECT_NEAR(large.us, 1176, 118);
   EXPECT_EQ(pick_tile(512, 4096, 4096, true, kUnits, on_hopper8).config, kSquare8);
   EXPECT_EQ(pick_tile(4096, 4096, 4096, false, kUnits, on_hopper8).config, kRing8);
+}
+// Not measured: as the 16-bit tiles of as many bytes.
+TEST(GemmChoice, Int8) {
+  EXPECT_EQ(pick_tile(8192, 8192, 8192, true, kUnits, on_hopper_ints).config, kWideInts);
+  EXPECT_EQ(pick_tile(512, 4096, 8192, true, kUnits, on_hopper_ints).config, kSquareInts);
+  EXPECT_EQ(pick_tile(1, 14336, 4096, true, kUnits, on_hopper_ints).config, kFew16Ints);
+  EXPECT_EQ(pick_tile(64, 128256, 4096, true, kUnits, on_hopper_ints).config, kFew64Ints);
+  EXPECT_EQ(pick_tile(4096, 4096, 4096, false, kUnits, on_hopper_ints).config, kRing8);
 }
 // Weights are streamed once wherever a tile can hold all rows.
 TEST(GemmChoice, RowsDoNotSplitOverTilesOfWeights) {

@@ -48,12 +48,20 @@ inline constexpr TileShape kShapes[kConfigs] = {
     eight_bits(shape_of<kNarrow8>(0.35, 5.0, 3.5e6)),
     eight_bits(shape_of<kSplit8>(0.62, 6.7, 3.5e6)),
     eight_bits(shape_of<kStaged8>(0.5, 4.0)),
+    // As many bytes, as many instructions of the same length as the 16-bit tiles; not measured.
+    eight_bits(shape_of<kWideInts>(0.657, 5.0, 3.5e6)),
+    eight_bits(shape_of<kSquareInts>(0.353, 1.8, 3.5e6)),
+    eight_bits(shape_of<kNarrowInts>(0.187, 4.0, 3.5e6)),
     shape_of<kFewRing>(0.5, 3.0),  // not measured
     shape_of<kFew16>(0.24, 2.0, 4.6e6),
     shape_of<kFew64>(0.27, 2.8, 4.2e6),
     shape_of<kFewSplit16>(0.24, 2.1, 4.3e6),
     shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
     shape_of<kFewStaged>(0.25, 3.0),  // not measured
+    eight_bits(shape_of<kFewRing8>(0.5, 3.0)),  // these four not measured either
+    eight_bits(shape_of<kFew16Ints>(0.24, 2.0, 4.6e6)),
+    eight_bits(shape_of<kFew64Ints>(0.27, 2.8, 4.2e6)),
+    eight_bits(shape_of<kFewStaged8>(0.25, 3.0)),
     // Not measured. Counted from the rates of instructions (docs/notes/gemm-h200.md): what is unpacked adds to a step, products by lanes bound it.
     shape_of<kRingMixed>(1.6, 5.0),
     shape_of<kStagedMixed>(0.8, 5.0),

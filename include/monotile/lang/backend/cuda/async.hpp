@@ -194,6 +194,11 @@ MT_DEVICE void pin(float (&d)[N]) {
   MT_UNROLL
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
+template <int N>
+MT_DEVICE void pin(int32_t (&d)[N]) {
+  MT_UNROLL
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
+}
 /// All of `operand_word`'s operand, `bytes` further on: one addition of 32 bits.
 MT_DEVICE uint64_t operand_from(uint32_t word, int bytes) {
   uint64_t operand;

@@ -46,17 +46,31 @@ struct product_context {
 };
 
 /// A warpgroup's share of a tile of sums.
-template <int Rows, int Cols>
+template <int Rows, int Cols, class S = float>
 struct warpgroup_acc {
+  using sum = S;
   static constexpr int rows = Rows, cols = Cols, slabs = Rows / 64;
   using atom = wgmma_m64<Cols>;
-  float d[slabs][atom::c_elements];
+  S d[slabs][atom::c_elements];
   int keep;  ///< 0 until the first product of a tile, which overwrites: no pass that clears
 };
+/// Integer sums in fp32.
+template <int Rows, int Cols>
+MT_DEVICE void sums_to_float(warpgroup_acc<Rows, Cols, float>& to, const warpgroup_acc<Rows, Cols, int32_t>& from) {
+  using Acc = warpgroup_acc<Rows, Cols, float>;
+  MT_UNROLL
+  for (int s = 0; s < Acc::slabs; ++s) {
+    MT_UNROLL
+    for (int e = 0; e < Acc::atom::c_elements; ++e) to.d[s][e] = static_cast<float>(from.d[s][e]);
+  }
+}
+template <int Rows, int Cols>
+warpgroup_acc<Rows, Cols, float> float_sums_of(const warpgroup_acc<Rows, Cols, int32_t>&);  // the type alone
+
 /// The instructions for 8-bit floats keep about 14 bits of a sum and cut the rest of what they add to it: long sums of one
 /// sign come out too small (by 5 % after 4,096 steps, H200, 2026-11-30). So each stage has sums of its own, which are added up in fp32.
 template <class T>
-inline constexpr bool kShortSums = sizeof(T) == 1;
+inline constexpr bool kShortSums = as_halves<T>;
 template <class Acc>
 MT_DEVICE void add_up(Acc& acc, Acc& stage, bool first) {
   MT_UNROLL
@@ -66,12 +80,12 @@ MT_DEVICE void add_up(Acc& acc, Acc& stage, bool first) {
     for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[s][e] = first ? stage.d[s][e] : acc.d[s][e] + stage.d[s][e];
   }
 }
-template <class Cfg>
-using acc_of = warpgroup_acc<Cfg::bm / warpgroup_traits<Cfg>::parts, Cfg::bn>;
+template <class Cfg, class T>
+using acc_of = warpgroup_acc<Cfg::bm / warpgroup_traits<Cfg>::parts, Cfg::bn, sum_of<T>>;
 
-template <class Cfg, class T, int R, int C, class F>
-MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C>& acc, const tile_coord& t, F f) {
-  using Acc = warpgroup_acc<R, C>;
+template <class Cfg, class T, int R, int C, class S, class F>
+MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C, S>& acc, const tile_coord& t, F f) {
+  using Acc = warpgroup_acc<R, C, S>;
   using Atom = typename Acc::atom;
   constexpr int kBatch = 4;
   MT_UNROLL
@@ -84,7 +98,7 @@ MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C>& acc
       MT_UNROLL
       for (int e = first; e < first + kBatch; e += 2) {
         const coordinate at = Atom::c(cx.thread, e);
-        float v[2] = {acc.d[s][e], acc.d[s][e + 1]};
+        S v[2] = {acc.d[s][e], acc.d[s][e + 1]};
         f(v, row + at.row, col + at.col);
         acc.d[s][e] = v[0], acc.d[s][e + 1] = v[1];
       }
@@ -116,9 +130,9 @@ MT_DEVICE void copy_async(copy_context<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
 
 /// acc += a b^T: only issued, the main loop waits one step behind.
 template <class Cfg, class T, int Rows, int M, int N, int K, along A1, along A2>
-MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N>& acc, const smem_tile<T, M, K, A1>& a,
+MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N, sum_of<T>>& acc, const smem_tile<T, M, K, A1>& a,
                    const smem_tile<T, N, K, A2>& b) {
-  using Acc = warpgroup_acc<Rows, N>;
+  using Acc = warpgroup_acc<Rows, N, sum_of<T>>;
   constexpr int kStep = 32;  // bytes of k per instruction
   const uint64_t from_a = hopper::operand_at(shared_address(a.data) + cx.part * Acc::rows * 128),
                  from_b = hopper::operand_at(shared_address(b.data));
@@ -208,7 +222,8 @@ struct ring_cursor {
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using Traits = warpgroup_traits<Cfg>;
-  using Acc = acc_of<Cfg>;
+  using T = typename decltype(Stage::a)::element;
+  using Acc = acc_of<Cfg, T>;
   auto& memory = *reinterpret_cast<warpgroup_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                                   ~uintptr_t{1023});
   const int thread = thread_number(), warpgroup = same_for_all(thread / 128), warp = same_for_all(thread / 32),
@@ -249,7 +264,7 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
     hopper::take_registers<Traits::consumer_registers>();
     const int number = warpgroup - 1;
     constexpr int kWarpSlots = Traits::result_slots * Traits::slot_bytes;
-    product_context<Cfg, typename decltype(Stage::a)::element> cx{
+    product_context<Cfg, T> cx{
         space, Traits::parts > 1 ? number : 0, thread % 128, shared_address(memory.result) + (warp - 4) * kWarpSlots};
     const auto release = [&](int stage) {
       if constexpr (Cfg::cluster > 1) {
@@ -272,7 +287,7 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
     for (; i < total; i += Traits::turns ? 2 * stride : stride) {
       const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
-      if constexpr (kShortSums<typename decltype(Stage::a)::element>) {
+      if constexpr (kShortSums<T>) {
         static_assert(!Traits::turns, "the other warpgroup multiplies while this one adds up");
         MT_NO_UNROLL
         for (int k = 0; k < space.k; ++k) {
@@ -321,7 +336,7 @@ template <class Cfg, class Stage>
 struct alignas(1024) split_memory {
   union {
     Stage stage[Cfg::stages];
-    float sums[Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
+    sum_of<typename decltype(Stage::a)::element> sums[Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
   };
   alignas(8) uint64_t full[Cfg::stages];
   uint64_t empty[Cfg::stages];
@@ -331,7 +346,8 @@ struct alignas(1024) split_memory {
 /// shared memory; then each adds up some columns, in the order of the stretches, and finishes them.
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
-  using Acc = acc_of<Cfg>;
+  using T = typename decltype(Stage::a)::element;
+  using Acc = acc_of<Cfg, T>;
   static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * Cfg::bm * Cfg::bn);
   auto& memory = *reinterpret_cast<split_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                               ~uintptr_t{1023});
@@ -352,7 +368,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   constexpr int kGroup = 8, kGroups = Acc::atom::c_elements / kGroup, kGroupCols = Cfg::bn / kGroups;
   const uint32_t sums = shared_address(memory.sums) + (thread - 128) * 4;
   constexpr int kNext = 256 * 4;  // bytes between elements
-  product_context<Cfg, typename decltype(Stage::a)::element> cx{space, warpgroup - 1, thread % 128, 0};
+  product_context<Cfg, T> cx{space, warpgroup - 1, thread % 128, 0};
 
   ring_cursor<Cfg::stages> cursor;
   if (warpgroup == 0) {
@@ -372,7 +388,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     MT_NO_UNROLL
     for (int k = first; k < last; ++k) {
       hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
-      if constexpr (kShortSums<typename decltype(Stage::a)::element>) {
+      if constexpr (kShortSums<T>) {
         Acc stage;
         stage.keep = 0;
         compute(cx, stage, memory.stage[cursor.at]);
@@ -397,12 +413,13 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   hopper::cluster_sync();
   if (warpgroup != 0) {
     for (int g = rank; g < kGroups; g += size) {
-      warpgroup_acc<64, kGroupCols> part;
+      warpgroup_acc<64, kGroupCols, sum_of<T>> part;
       MT_UNROLL
-      for (int e = 0; e < kGroup; ++e) part.d[0][e] = 0.0f;
+      for (int e = 0; e < kGroup; ++e) part.d[0][e] = 0;
       for (int q = 0; q < size; ++q) {
         MT_UNROLL
-        for (int e = 0; e < kGroup; ++e) part.d[0][e] += hopper::load_remote(sums + (g * kGroup + e) * kNext, q);
+        for (int e = 0; e < kGroup; ++e)
+          part.d[0][e] += __builtin_bit_cast(sum_of<T>, hopper::load_remote(sums + (g * kGroup + e) * kNext, q));
       }
       finish(cx, part, tile_coord{t.batch, t.m, t.n + g * kGroupCols});
     }
