@@ -157,6 +157,7 @@ using Few = tile_config<schedule::pingpong, 128, 16, 64, 3>;
 using Codes = tile_config<schedule::cooperative, 128, 64, 128, 2>;
 using CodesInTurns = tile_config<schedule::pingpong, 64, 64, 128, 3, 2, 2>;
 using CodesSplit = tile_config<schedule::split, 128, 64, 128, 2>;
+using WideCodes = tile_config<schedule::cooperative, 128, 192, 128, 2>;
 using FewCodes = tile_config<schedule::pingpong, 128, 16, 128, 3>;
 
 /// Several tiles for a program, edges in all directions, results by the copy engine and, where rows are not aligned, from registers.
@@ -176,6 +177,20 @@ TEST(WarpgroupsEmulated, SplitSteps) {
 }
 TEST(WarpgroupsEmulated, Codes) {
   product<Codes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 72, .k = 272}, true);
+}
+/// Sums of stages in turns: an odd number, an even one, one alone; both halves of a wide tile; programs that share the stages.
+TEST(WarpgroupsEmulated, SumsOfStages) {
+  for (const int k : {128, 256, 400, 640}) {
+    product<Codes, e4m3_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = k, .programs = 1}, true);
+    product<WideCodes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 200, .k = k, .programs = 1}, true);
+  }
+  product<CodesSplit, e5m2_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = 656, .split = 3}, true);
+  const Shape small{.m = 128, .n = 192, .k = 400, .programs = 1};
+  const auto right = product<WideCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, true);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<WideCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, false)), right)) << "seed " << seed;
+  }
 }
 
 TEST(WarpgroupsEmulated, Int8) {

@@ -13,6 +13,7 @@
 #define MT_REGISTERS_1 \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MT_REGISTERS_1_HALF "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define MT_REGISTERS_2 \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -48,6 +49,8 @@ struct warpgroup_product;
 #define MT_WARPGROUP_PRODUCTS(T, K, S, sum, r, types, ways)                                                        \
   MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 16, MT_REGISTERS_8, "8", "9", "10", MT_SUMS_8_OF(r, 0))          \
   MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32_OF(r, 0))       \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 96, MT_REGISTERS_0 ", " MT_REGISTERS_1_HALF, "48", "49", "50",   \
+                       MT_SUMS_32_OF(r, 0), MT_SUMS_8_OF(r, 32), MT_SUMS_8_OF(r, 40))                              \
   MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66",       \
                        MT_SUMS_32_OF(r, 0), MT_SUMS_32_OF(r, 32))                                                  \
   MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2,     \
@@ -97,6 +100,7 @@ MT_WARPGROUP_PRODUCTS_OF_REGISTERS(half_t, "f16.f16")
 #undef MT_REGISTERS_8
 #undef MT_REGISTERS_0
 #undef MT_REGISTERS_1
+#undef MT_REGISTERS_1_HALF
 #undef MT_REGISTERS_2
 #undef MT_REGISTERS_3
 

@@ -71,13 +71,19 @@ warpgroup_acc<Rows, Cols, float> float_sums_of(const warpgroup_acc<Rows, Cols, i
 /// sign come out too small (by 5 % after 4,096 steps, H200, 2026-11-30). So each stage has sums of its own, which are added up in fp32.
 template <class T>
 inline constexpr bool kShortSums = as_halves<T>;
-template <class Acc>
-MT_DEVICE void add_up(Acc& acc, Acc& stage, bool first) {
+/// Sums of one stage alone: columns [First, First + Cols) of the tile.
+template <int Rows, int Cols, int First>
+struct stage_sums : warpgroup_acc<Rows, Cols> {};
+template <class Acc, int Rows, int Cols, int First>
+MT_DEVICE void add_up(Acc& acc, stage_sums<Rows, Cols, First>& stage) {
+  using Stage = stage_sums<Rows, Cols, First>;
   MT_UNROLL
   for (int s = 0; s < Acc::slabs; ++s) {
     hopper::pin(stage.d[s]);
     MT_UNROLL
-    for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[s][e] = first ? stage.d[s][e] : acc.d[s][e] + stage.d[s][e];
+    for (int e = 0; e < Stage::atom::c_elements; ++e) acc.d[s][First / 2 + e] += stage.d[s][e];
+    MT_UNROLL
+    for (int e = 0; e < Stage::atom::c_elements; ++e) hopper::pin(acc.d[s][First / 2 + e]);  // now, before the registers are written again
   }
 }
 template <class Cfg, class T>
@@ -128,26 +134,37 @@ MT_DEVICE void copy_async(copy_context<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
   }
 }
 
-/// acc += a b^T: only issued, the main loop waits one step behind.
-template <class Cfg, class T, int Rows, int M, int N, int K, along A1, along A2>
-MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N, sum_of<T>>& acc, const smem_tile<T, M, K, A1>& a,
-                   const smem_tile<T, N, K, A2>& b) {
-  using Acc = warpgroup_acc<Rows, N, sum_of<T>>;
+/// Issues acc += a b^T for columns from `First` on.
+template <int First, class Cfg, class T, class Acc, int M, int N, int K, along A1, along A2>
+MT_DEVICE void issue_products(product_context<Cfg, T>& cx, Acc& acc, const smem_tile<T, M, K, A1>& a,
+                              const smem_tile<T, N, K, A2>& b) {
   constexpr int kStep = 32;  // bytes of k per instruction
+  static_assert(First % 8 == 0, "operands start with a group of eight rows");
   const uint64_t from_a = hopper::operand_at(shared_address(a.data) + cx.part * Acc::rows * 128),
-                 from_b = hopper::operand_at(shared_address(b.data));
+                 from_b = hopper::operand_at(shared_address(b.data) + First * 128);
   hopper::products_begin();
   MT_UNROLL
   for (int k = 0; k < K * static_cast<int>(sizeof(T)) / kStep; ++k) {
     const int panel = k / 4, within = k % 4 * kStep;
     MT_UNROLL
     for (int s = 0; s < Acc::slabs; ++s) {
-      hopper::warpgroup_product<T, N>::issue(acc.d[s], from_a + (panel * M * 128 + s * 64 * 128 + within) / 16,
-                                             from_b + (panel * N * 128 + within) / 16, acc.keep | k);
+      hopper::warpgroup_product<T, Acc::cols>::issue(acc.d[s], from_a + (panel * M * 128 + s * 64 * 128 + within) / 16,
+                                                     from_b + (panel * N * 128 + within) / 16, acc.keep | k);
     }
   }
   hopper::products_close();
   acc.keep = 1;
+}
+/// acc += a b^T: only issued, the main loop waits one step behind.
+template <class Cfg, class T, int Rows, int M, int N, int K, along A1, along A2>
+MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N, sum_of<T>>& acc, const smem_tile<T, M, K, A1>& a,
+                   const smem_tile<T, N, K, A2>& b) {
+  issue_products<0>(cx, acc, a, b);
+}
+template <class Cfg, class T, int Rows, int Cols, int First, int M, int N, int K, along A1, along A2>
+MT_DEVICE void mma(product_context<Cfg, T>& cx, stage_sums<Rows, Cols, First>& acc, const smem_tile<T, M, K, A1>& a,
+                   const smem_tile<T, N, K, A2>& b) {
+  issue_products<First>(cx, acc, a, b);
 }
 
 /// Blocks of 16 x 64 go to a slot of the warp, as Out, and from there by the copy engine, which leaves out what does
@@ -219,6 +236,60 @@ struct ring_cursor {
   }
 };
 
+/// acc = the products of `count` stages, each stage with sums of its own (kShortSums): those that are done are added up while the next ones are under
+/// way, so that a warpgroup always has products in the queue. Two sets of registers take turns: the halves of a wide tile's columns, or the stages
+/// of one that is narrow enough for three sets. `full(stage, phase)` waits for a stage, `multiply(sums, stage)` issues, `release(stage)` gives it back.
+template <int Stages, class Acc, class Full, class Multiply, class Release>
+MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full full, Multiply multiply, Release release) {
+  constexpr bool kHalves = Acc::cols > 128;
+  constexpr int kCols = kHalves ? Acc::cols / 2 : Acc::cols;
+  stage_sums<Acc::rows, kCols, 0> even;
+  stage_sums<Acc::rows, kCols, Acc::cols - kCols> odd;
+  MT_UNROLL
+  for (int s = 0; s < Acc::slabs; ++s) {
+    MT_UNROLL
+    for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[s][e] = 0.0f;
+  }
+  // Hidden: where the compiler knows that halves come in pairs it joins the two ends of the loop, and ptxas then waits for each instruction (C7514).
+  int turns = kHalves ? 2 * count : count, turn = 1;
+  MT_HIDE(turns, turn);
+  ring_cursor<Stages> oldest = cursor;
+  const auto issue = [&](auto& sums, bool opens, bool closes) {
+    if (opens) full(cursor.at, cursor.phase);
+    sums.keep = 0;
+    multiply(sums, cursor.at);
+    if (closes) cursor.next();
+  };
+  const auto collect = [&](auto& sums, bool closes) {
+    add_up(acc, sums);
+    if (closes) {
+      release(oldest.at);
+      oldest.next();
+    }
+  };
+  if (turns == 0) return;
+  issue(even, true, !kHalves);
+  MT_NO_UNROLL
+  for (; turn + 1 < turns; turn += 2) {
+    issue(odd, !kHalves, true);
+    hopper::products_wait<1>();
+    collect(even, !kHalves);
+    issue(even, true, !kHalves);
+    hopper::products_wait<1>();
+    collect(odd, true);
+  }
+  if (turn < turns) {
+    issue(odd, !kHalves, true);
+    hopper::products_wait<1>();
+    collect(even, !kHalves);
+    hopper::products_wait<0>();
+    collect(odd, true);
+  } else {
+    hopper::products_wait<0>();
+    collect(even, true);
+  }
+}
+
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using Traits = warpgroup_traits<Cfg>;
@@ -288,18 +359,10 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
       const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
       if constexpr (kShortSums<T>) {
-        static_assert(!Traits::turns, "the other warpgroup multiplies while this one adds up");
-        MT_NO_UNROLL
-        for (int k = 0; k < space.k; ++k) {
-          Acc stage;
-          stage.keep = 0;
-          hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
-          compute(cx, stage, memory.stage[cursor.at]);
-          hopper::products_wait<0>();
-          release(cursor.at);
-          cursor.next();
-          add_up(acc, stage, k == 0);
-        }
+        static_assert(!Traits::turns, "both warpgroups add up stages of the same tile");
+        add_stages(
+            acc, space.k, cursor, [&](int stage, uint32_t phase) { hopper::barrier_wait(full + 8 * stage, phase); },
+            [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); }, release);
         finish(cx, acc, t);
       } else {
         acc.keep = 0;
@@ -348,6 +411,7 @@ template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using T = typename decltype(Stage::a)::element;
   using Acc = acc_of<Cfg, T>;
+  using Traits = warpgroup_traits<Cfg>;
   static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * Cfg::bm * Cfg::bn);
   auto& memory = *reinterpret_cast<split_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                               ~uintptr_t{1023});
@@ -372,6 +436,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
 
   ring_cursor<Cfg::stages> cursor;
   if (warpgroup == 0) {
+    if constexpr (kShortSums<T>) hopper::give_registers<Traits::producer_registers>();
     if (warp == 0 && hopper::elect_one()) {
       for (int k = first; k < last; ++k) {
         hopper::barrier_wait(empty + 8 * cursor.at, cursor.phase ^ 1);
@@ -383,25 +448,26 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     }
   } else {
     Acc acc;
-    acc.keep = 0;
-    int previous = -1;
-    MT_NO_UNROLL
-    for (int k = first; k < last; ++k) {
-      hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
-      if constexpr (kShortSums<T>) {
-        Acc stage;
-        stage.keep = 0;
-        compute(cx, stage, memory.stage[cursor.at]);
-        hopper::products_wait<0>();
-        if (lane == 0) hopper::barrier_arrive(empty + 8 * cursor.at);
-        add_up(acc, stage, k == first);
-      } else {
+    if constexpr (kShortSums<T>) {
+      hopper::take_registers<Traits::consumer_registers>();
+      add_stages(
+          acc, last - first, cursor, [&](int stage, uint32_t phase) { hopper::barrier_wait(full + 8 * stage, phase); },
+          [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); },
+          [&](int stage) {
+            if (lane == 0) hopper::barrier_arrive(empty + 8 * stage);
+          });
+    } else {
+      acc.keep = 0;
+      int previous = -1;
+      MT_NO_UNROLL
+      for (int k = first; k < last; ++k) {
+        hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
         compute(cx, acc, memory.stage[cursor.at]);
         hopper::products_wait<1>();
         if (previous >= 0 && lane == 0) hopper::barrier_arrive(empty + 8 * previous);
         previous = cursor.at;
+        cursor.next();
       }
-      cursor.next();
     }
     hopper::products_wait<0>();
     hopper::pin(acc.d[0]);

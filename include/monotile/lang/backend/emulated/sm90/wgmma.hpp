@@ -84,8 +84,8 @@ template <int Open>
 inline void products_wait() {
   emulated::products_wait(Open);
 }
-template <class S, int N>
-inline void pin(S (&)[N]) {}
+template <class S>
+inline void pin(S&) {}
 inline uint64_t operand_from(uint32_t word, int bytes) {
   return static_cast<uint64_t>(1u << 30 | 1024 >> 4) << 32 | (word + static_cast<uint32_t>(bytes / 16));
 }
