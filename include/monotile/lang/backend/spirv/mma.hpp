@@ -84,14 +84,11 @@ struct int8_unit : matrix_unit {
 
   template <class T>
   static MT_FN void multiply(int32_t (&d)[8][kLanes], const uint32_t (&a)[4][kLanes], const uint32_t (&b)[1][kLanes]) {
-    int32_t y[8][16];
-    for (int l = 0; l < kLanes; ++l) {
-      for (int e = 0; e < 4; ++e) y[l / 4][l % 4 * 4 + e] = static_cast<int8_t>(b[0][l] >> (8 * e));
-    }
-    for (int l = 0; l < kLanes; ++l) {
+    // Word by word: with the rows of b unpacked into an array first, PoCL's compiler took every second row for the next one.
+    for (int n = 0; n < 8; ++n) {
       for (int k = 0; k < 16; ++k) {
-        const int32_t x = static_cast<int8_t>(a[k / 4][l] >> (8 * (k % 4)));
-        for (int n = 0; n < 8; ++n) d[n][l] += x * y[n][k];
+        const int32_t y = static_cast<int8_t>(b[0][n * 4 + k / 4] >> (8 * (k % 4)));
+        for (int l = 0; l < kLanes; ++l) d[n][l] += static_cast<int8_t>(a[k / 4][l] >> (8 * (k % 4))) * y;
       }
     }
   }
