@@ -70,6 +70,23 @@ TEST(GemmChoice, WhatIsNotBuiltOrDoesNotSuitIsLeftOut) {
   EXPECT_EQ(choice(4096, 4096, 4096, false).first, kRing);
   EXPECT_EQ(pick_tile(1, 64, 64, true, kUnits, [](uint32_t) { return false; }).config, kConfigs);
 }
+/// What the sweep over random shapes says of a shape that lost.
+TEST(GemmChoice, WhatAChoiceGivesAway) {
+  const Losses whole = losses_of(kWide, 1, 128 * 132, 256, 64 * 100, kUnits);
+  EXPECT_EQ(whole.programs, 132);
+  EXPECT_EQ(whole.steps, 100);
+  EXPECT_NEAR(whole.empty, 0.0, 1e-12);
+  EXPECT_NEAR(whole.edges, 0.0, 1e-12);
+  EXPECT_NEAR(whole.filling, 5.0 / (5.0 + 65.7), 1e-12);
+  const Losses one_more = losses_of(kWide, 1, 128 * 133, 256, 64, kUnits);
+  EXPECT_NEAR(one_more.empty, 131.0 / 264.0, 1e-12);
+  EXPECT_NEAR(losses_of(kWide, 1, 1, 256, 64, kUnits).edges, 127.0 / 128.0, 1e-12);
+  const Losses few = losses_of(kFew16, 1, 16, 128 * 66, 4096, kUnits);  // lies across: the columns fill the rows of tiles
+  EXPECT_EQ(few.programs, 66);
+  EXPECT_NEAR(few.empty, 0.5, 1e-12);
+  EXPECT_NEAR(few.edges, 0.0, 1e-12);
+  EXPECT_EQ(losses_of(kSplit, 4, 128, 128, 64 * 16, kUnits).steps, 4);
+}
 TEST(GemmChoice, LargeClustersLeaveMultiprocessorsEmpty) {
   EXPECT_EQ(programs_at_once(132, 1), 132);
   EXPECT_EQ(programs_at_once(132, 2), 132);

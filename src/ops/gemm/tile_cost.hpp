@@ -103,6 +103,29 @@ inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t 
   return kLaunchUs + std::max(tiles_us, bytes_us + fill_us);
 }
 
+/// What a choice gives away before a multiprocessor does anything slowly: shares of the time that the model expects.
+struct Losses {
+  int64_t programs = 0, places = 0, steps = 0;  ///< programs of the launch, those that run at one time, steps of each along k
+  double empty = 0;                             ///< places without a program in the last round, of all rounds
+  double edges = 0;                             ///< cells of tiles that the result does not have
+  double filling = 0;                           ///< of a tile's time: filling the ring and storing what is not hidden
+};
+inline Losses losses_of(uint32_t config, int split, int64_t m, int64_t n, int64_t k, int64_t units) {
+  const TileShape& s = kShapes[config];
+  const bool across = lies_across(config);
+  const int64_t rows = across ? n : m, cols = across ? m : n;
+  const auto pieces = [](int64_t extent, int64_t of) { return (extent + of - 1) / of; };
+  const int64_t down = pieces(pieces(rows, s.bm), s.cluster) * s.cluster, right = pieces(cols, s.bn);
+  Losses lost;
+  lost.programs = down * right * split;
+  lost.places = programs_at_once(units, split > 1 ? split : s.cluster);
+  lost.steps = pieces(pieces(k, s.bk), split);
+  lost.empty = 1.0 - static_cast<double>(lost.programs) / static_cast<double>(pieces(lost.programs, lost.places) * lost.places);
+  lost.edges = 1.0 - static_cast<double>(rows * cols) / static_cast<double>(down * s.bm * right * s.bn);
+  lost.filling = s.per_tile_us / (s.per_tile_us + static_cast<double>(lost.steps) * s.step_us);
+  return lost;
+}
+
 struct Pick {
   uint32_t config = kConfigs;
   int split = 1;
