@@ -157,6 +157,8 @@ using Few = tile_config<schedule::pingpong, 128, 16, 64, 3>;
 using Codes = tile_config<schedule::cooperative, 128, 64, 128, 2>;
 using CodesInTurns = tile_config<schedule::pingpong, 64, 64, 128, 3, 2, 2>;
 using CodesSplit = tile_config<schedule::split, 128, 64, 128, 2>;
+using FewPairs = tile_config<schedule::pingpong, 128, 64, 64, 3, 2>;
+using FewHalf = tile_config<schedule::split, 64, 64, 64, 4>;
 using WideCodes = tile_config<schedule::cooperative, 128, 192, 128, 2>;
 using FewCodes = tile_config<schedule::pingpong, 128, 16, 128, 3>;
 
@@ -174,6 +176,23 @@ TEST(WarpgroupsEmulated, InTurns) {
 TEST(WarpgroupsEmulated, SplitSteps) {
   product<Split, bfloat16_t, float>({.m = 100, .n = 72, .k = 456, .split = 3}, true);
   product<Split, half_t, half_t>({.m = 128, .n = 64, .k = 128, .split = 2}, true);
+}
+/// Activations shared by two programs, an odd number of tiles of weights; and tiles of 64 rows, whose steps the warpgroups take in turns: an odd number,
+/// an even one, one for both.
+TEST(WarpgroupsEmulated, FewRows) {
+  using Across = kernels::AcrossEpilogue;
+  product<FewPairs, bfloat16_t, bfloat16_t, Across>({.m = 300, .n = 50, .k = 200, .programs = 2}, true);
+  product<FewPairs, half_t, half_t, Across>({.m = 128, .n = 64, .k = 328}, true);
+  for (const int split : {1, 2, 3}) {
+    for (const int k : {64, 200, 448, 520})
+      product<FewHalf, bfloat16_t, bfloat16_t, Across>({.m = 140, .n = 33, .k = k, .split = split}, true);
+  }
+  const Shape small{.m = 64, .n = 64, .k = 576, .split = 2};
+  const auto right = product<FewHalf, bfloat16_t, float, Across>(small, true);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<FewHalf, bfloat16_t, float, Across>(small, false)), right)) << "seed " << seed;
+  }
 }
 TEST(WarpgroupsEmulated, Codes) {
   product<Codes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 72, .k = 272}, true);

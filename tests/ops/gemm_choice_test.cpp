@@ -12,7 +12,9 @@ using namespace ops::tiles;  // NOLINT
 constexpr int64_t kUnits = 132;  // of an H200
 
 /// What is compiled for sm_90a, of 16-bit operands, of 8-bit floats and of int8.
-bool on_hopper(uint32_t c) { return c >= kRing && c != kStaged && c != kFewStaged && kShapes[c].operand_bytes == 2; }
+bool on_hopper(uint32_t c) {
+  return c >= kRing && c != kStaged && c != kFewStaged && kShapes[c].operand_bytes == 2 && !kShapes[c].only_by_table;
+}
 bool on_hopper8(uint32_t c) { return c >= kRing8 && c < kStaged8; }
 bool on_hopper_ints(uint32_t c) {
   return c == kRing8 || c == kSplit8 || (c >= kWideInts && c <= kNarrowInts) || (c >= kFewRing8 && c <= kFew64Ints);

@@ -37,6 +37,8 @@ enum Config : uint32_t {
   kFewSplit16,  ///< few tiles, many steps
   kFewSplit64,
   kFewStaged,  ///< CDNA, any alignment
+  kFew64Pairs,  ///< two programs share the activations
+  kFewHalf64,   ///< 64 rows of weights: twice as many programs, whose warpgroups take the steps in turns
   // The same for int8.
   kFewRing8,
   kFew16Ints,
@@ -54,7 +56,7 @@ enum Config : uint32_t {
 inline constexpr const char* kConfigNames[] = {
     "plain",  "plain16", "plain8", "ring",   "wide",     "broad",   "square",      "narrow",      "split",
     "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "wideints",    "squareints",
-    "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "fewring8", "few16ints",
+    "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "few64pairs", "fewhalf64-", "fewring8", "few16ints",
     "few64ints", "fewstaged8", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
 static_assert(sizeof(kConfigNames) / sizeof(kConfigNames[0]) == kConfigs);
 constexpr bool lies_across(uint32_t config) { return config >= kFewRing && config <= kFewStaged8; }
@@ -120,6 +122,10 @@ template <>
 struct config_at<kFewSplit64> : tile_config<schedule::split, 128, 64, 64, 8> {};
 template <>
 struct config_at<kFewStaged> : tile_config<schedule::staged, 128, 64, 32, 1> {};
+template <>
+struct config_at<kFew64Pairs> : tile_config<schedule::pingpong, 128, 64, 64, 7, 2> {};
+template <>
+struct config_at<kFewHalf64> : tile_config<schedule::split, 64, 64, 64, 12> {};
 template <>
 struct config_at<kFewRing8> : tile_config<schedule::ring, 128, 64, 128, 4> {};
 template <>

@@ -68,7 +68,7 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
     const Pick best = best_of([&](uint32_t c) { return row->tile == tiles::kConfigNames[c] && built(c); }, row->split);
     if (best.config != tiles::kConfigs) return best;
   }
-  return best_of(built, 0);
+  return best_of([&](uint32_t c) { return built(c) && !kShapes[c].only_by_table; }, 0);
 }
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {

@@ -114,8 +114,9 @@ MT_FN void add_cells_across(Ctx& cx, Acc& acc, const tile_coord& t, const matrix
   });
 }
 
+/// Neighbours that are moved together. Rows start on 16 bytes and no more, however many there are.
 template <class T, int N>
-struct alignas(N * sizeof(T)) packed {
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) packed {
   T v[N];
 };
 /// A sum as an element of a result: rounded, or a whole number as it is.

@@ -12,7 +12,8 @@ template <class Cfg>
 struct warpgroup_traits {
   static constexpr int consumers = 2, threads = 128 * (1 + consumers);
   static constexpr bool turns = Cfg::kind == schedule::pingpong;
-  static constexpr int parts = turns ? 1 : consumers;  ///< warpgroups that share a tile
+  static constexpr bool by_stage = Cfg::kind == schedule::split && Cfg::bm == 64;  ///< each takes every second stage of the tile
+  static constexpr int parts = turns || by_stage ? 1 : consumers;                  ///< warpgroups that share the rows of a tile
   /// Registers per lane: 168 at launch; the copying warpgroup gives most of its own away. 24 were tried and spill.
   static constexpr int producer_registers = 40, consumer_registers = 232;
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
@@ -399,20 +400,23 @@ template <class Cfg, class Stage>
 struct alignas(1024) split_memory {
   union {
     Stage stage[Cfg::stages];
-    sum_of<typename decltype(Stage::a)::element> sums[Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
+    sum_of<typename decltype(Stage::a)::element> sums[warpgroup_traits<Cfg>::by_stage ? 2 * Cfg::bm * Cfg::bn : Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
   };
   alignas(8) uint64_t full[Cfg::stages];
   uint64_t empty[Cfg::stages];
 };
 
 /// Few tiles, many steps: the programs of a cluster take a stretch of the steps each and leave their sums in their
-/// shared memory; then each adds up some columns, in the order of the stretches, and finishes them.
+/// shared memory; then each adds up some columns, in the order of the stretches, and finishes them. Where a tile has 64 rows, the two warpgroups
+/// of a program take its steps in turns and leave two sums.
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using T = typename decltype(Stage::a)::element;
   using Acc = acc_of<Cfg, T>;
   using Traits = warpgroup_traits<Cfg>;
-  static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * Cfg::bm * Cfg::bn);
+  constexpr bool kByStage = Traits::by_stage;
+  static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * (kByStage ? 2 : 1) * Cfg::bm * Cfg::bn);
+  static_assert(!kByStage || !kShortSums<T>, "stages in turns have one set of sums");
   auto& memory = *reinterpret_cast<split_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                               ~uintptr_t{1023});
   const int thread = thread_number(), warpgroup = same_for_all(thread / 128), warp = same_for_all(thread / 32),
@@ -421,7 +425,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   if (thread == 0) {
     for (int s = 0; s < Cfg::stages; ++s) {
       hopper::barrier_init(full + 8 * s, 1);
-      hopper::barrier_init(empty + 8 * s, 8);  // one arrival per multiplying warp
+      hopper::barrier_init(empty + 8 * s, kByStage ? 4 : 8);  // one arrival per warp that multiplies it
     }
     hopper::fence_barrier_init();
   }
@@ -430,9 +434,9 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   const tile_coord t = tile_at<Cfg>(space, program_number() / size);
   const int first = space.k * rank / size, last = space.k * (rank + 1) / size;
   constexpr int kGroup = 8, kGroups = Acc::atom::c_elements / kGroup, kGroupCols = Cfg::bn / kGroups;
-  const uint32_t sums = shared_address(memory.sums) + (thread - 128) * 4;
+  const uint32_t sums = shared_address(memory.sums) + (kByStage ? thread % 128 : thread - 128) * 4;
   constexpr int kNext = 256 * 4;  // bytes between elements
-  product_context<Cfg, T> cx{space, warpgroup - 1, thread % 128, 0};
+  product_context<Cfg, T> cx{space, kByStage ? 0 : warpgroup - 1, thread % 128, 0};
 
   ring_cursor<Cfg::stages> cursor;
   if (warpgroup == 0) {
@@ -459,14 +463,23 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     } else {
       acc.keep = 0;
       int previous = -1;
+      if (kByStage && first + warpgroup - 1 >= last) {  // no step for this warpgroup
+        MT_UNROLL
+        for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[0][e] = 0;
+      }
+      if (kByStage) cursor.skip(warpgroup - 1);
       MT_NO_UNROLL
-      for (int k = first; k < last; ++k) {
+      for (int k = first + (kByStage ? warpgroup - 1 : 0); k < last; k += kByStage ? 2 : 1) {
         hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
         compute(cx, acc, memory.stage[cursor.at]);
         hopper::products_wait<1>();
         if (previous >= 0 && lane == 0) hopper::barrier_arrive(empty + 8 * previous);
         previous = cursor.at;
-        cursor.next();
+        if constexpr (kByStage) {
+          cursor.skip(2);
+        } else {
+          cursor.next();
+        }
       }
     }
     hopper::products_wait<0>();
@@ -478,14 +491,17 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   wave_sync();
   hopper::cluster_sync();
   if (warpgroup != 0) {
-    for (int g = rank; g < kGroups; g += size) {
+    for (int g = kByStage ? 2 * rank + warpgroup - 1 : rank; g < kGroups; g += kByStage ? 2 * size : size) {
       warpgroup_acc<64, kGroupCols, sum_of<T>> part;
       MT_UNROLL
       for (int e = 0; e < kGroup; ++e) part.d[0][e] = 0;
       for (int q = 0; q < size; ++q) {
         MT_UNROLL
-        for (int e = 0; e < kGroup; ++e)
-          part.d[0][e] += __builtin_bit_cast(sum_of<T>, hopper::load_remote(sums + (g * kGroup + e) * kNext, q));
+        for (int e = 0; e < kGroup; ++e) {
+          MT_UNROLL
+          for (int half = 0; half < (kByStage ? 2 : 1); ++half)
+            part.d[0][e] += __builtin_bit_cast(sum_of<T>, hopper::load_remote(sums + (g * kGroup + e) * kNext + half * 512, q));
+        }
       }
       finish(cx, part, tile_coord{t.batch, t.m, t.n + g * kGroupCols});
     }
