@@ -264,6 +264,22 @@ def gemm_fp8(dims, dtype, ours, jit):
     return BufferSet(calls, lambda: a[rows].float() @ b.float().t(), result_of)
 
 
+def gemm_int8(dims, dtype, ours, jit):
+    """int8 operands, int32 sums as they are."""
+    m, n, k = dims
+    a, b = (torch.randint(-128, 128, shape, device=DEVICE, dtype=torch.int8) for shape in ((m, k), (n, k)))
+    rows = slice(0, min(m, 64))
+    c = torch.empty(m, n, device=DEVICE, dtype=torch.int32)
+    calls = {"torch (cuBLAS)": lambda: torch._int_mm(a, b.t()), "monotile": ours.call("gemm", GemmArgs, c=c, a=a, b=b)}
+
+    def result_of(call):
+        c.fill_(-1)
+        out = call()
+        return (c if out is None else out)[rows].clone()
+
+    return BufferSet(calls, lambda: a[rows].double() @ b.double().t(), result_of)
+
+
 def attention(dims, dtype, ours, jit, causal=True, decode=False):
     batch, keys, heads, kv_heads, dim = dims
     queries = 1 if decode else keys
@@ -568,7 +584,7 @@ def sample(dims, dtype, ours, jit):
 
 BUILDERS = {
     "add_rms_norm": lambda d, t, o, j: norm(d, t, o, True, j), "rms_norm": lambda d, t, o, j: norm(d, t, o, False, j), "rope": rope, "silu_mul": silu_mul,
-    "softmax": softmax, "gemm": gemm, "embedding": embedding, "argmax": argmax, "layer_norm": layer_norm, "bias_gelu": bias_gelu, "gather_rows": gather_rows,
+    "softmax": softmax, "gemm": gemm, "gemm_int8": gemm_int8, "embedding": embedding, "argmax": argmax, "layer_norm": layer_norm, "bias_gelu": bias_gelu, "gather_rows": gather_rows,
     "quantise_int8": lambda d, t, o, j: quantise(d, t, o, j, torch.int8, 127.0), "kv_append": kv_append, "copy_blocks": copy_blocks, "moe_router": router,
     "moe_dispatch": moe_dispatch, "moe_combine": moe_combine, "top_k": top_k, "logprobs": logprobs, "sample": sample,
     "attention_causal": lambda d, t, o, j: attention(d, t, o, j, True), "attention_full": lambda d, t, o, j: attention(d, t, o, j, False),
@@ -580,7 +596,7 @@ if E4M3 is not None:
 # Operators for which compiling is worth its seconds.
 COMPILED = ("add_rms_norm", "rope", "silu_mul", "softmax", "layer_norm", "bias_gelu", "quantise_fp8", "quantise_fp8_groups", "add_rms_norm_quantise", "silu_mul_quantise",
             "moe_router", "moe_combine", "attention_causal", "attention_full")
-TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8_e4m3": E4M3}
+TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8_e4m3": E4M3, "i8": torch.int8}
 # Of the earlier figures (--earlier): op, shape and peer, with the TFLOP/s then (0: a memory-bound one).
 WANTED = {}
 
@@ -888,7 +904,7 @@ def check(library):
     global DEVICE
     DEVICE = "cpu"
     ours, wrong = Monotile(library, device="cpu"), 0
-    sizes = {"rope": [5, 4, 2, 32], "gemm": [7, 33, 64], "embedding": [9, 50, 64], "kv_append": [37, 2, 32], "copy_blocks": [5, 2, 32], "moe_router": [9, 16, 4],
+    sizes = {"rope": [5, 4, 2, 32], "gemm": [7, 33, 64], "gemm_int8": [17, 24, 64], "embedding": [9, 50, 64], "kv_append": [37, 2, 32], "copy_blocks": [5, 2, 32], "moe_router": [9, 16, 4],
              "moe_dispatch": [9, 64, 3], "moe_combine": [9, 64, 3], "top_k": [3, 1000, 20], "logprobs": [3, 1000, 5]}
     for op, builder in BUILDERS.items():
         if op == "gemm_fp8":  # torch has it for some devices only

@@ -81,8 +81,8 @@ Definition<ops::SoftmaxArgs> softmax_definition() {
           1e-4};
 }
 
-/// Weights of dtype B (none: that of the activations).
-template <DType B>
+/// Weights of dtype B (none: that of the activations). `Whole`: sums of int8 as they are, without factors, which is what other libraries have.
+template <DType B, bool Whole = false>
 Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes) {
   constexpr int64_t kColumns = 16;  // of c, checked together
   constexpr bool codes = is_code(B);
@@ -91,10 +91,11 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
           std::move(dtypes),
           [](Data& d, const Dims& s, DType t) {
             GemmArgs a;
-            a.a = d.input(t, {s[0], s[2]});
-            a.b = d.input(B == DType::none ? t : B, {s[1], s[2]});
-            a.c = d.output(is_code(t) ? DType::bf16 : t, {s[0], s[1]});
-            if (is_code(t)) {
+            const double low = t == DType::i8 ? -128 : -1, high = t == DType::i8 ? 127 : 1;
+            a.a = d.input(t, {s[0], s[2]}, low, high);
+            a.b = d.input(B == DType::none ? t : B, {s[1], s[2]}, low, high);
+            a.c = d.output(Whole ? DType::i32 : is_code(t) ? DType::bf16 : t, {s[0], s[1]});
+            if (is_code(t) && !Whole) {
               a.a_scale = d.input(DType::f32, {s[0]}, 0.5, 1.5);
               a.b_scale = d.input(DType::f32, {s[1]}, 0.5, 1.5);
             }
@@ -119,6 +120,8 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
           // k 2^-24 sum |a||b|, of numbers whose mean size is a half; Hopper's sums of 8-bit floats of one sign 2^-9 more.
           [](const Dims& s) {
             const double k = static_cast<double>(s[2]);
+            if (Whole) return 0.0;
+            if (B == DType::i8) return 3 * 0x1p-24 * k * 4096 * 2.25;  // exact sums, factors in fp32
             return (k * 0x1p-24 + (codes ? 0x1p-9 : 0.0)) * k / 4 * (codes ? 2.25 : 1.0);
           }};
 }
@@ -224,6 +227,8 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, softmax_definition());
     add(list, gemm_definition<DType::none>("gemm", {DType::bf16, DType::f16, DType::f32}));
     add(list, gemm_definition<DType::f8_e4m3>("gemm_fp8", {DType::f8_e4m3}));  // with a scale for each row and column
+    add(list, gemm_definition<DType::i8, true>("gemm_int8", {DType::i8}));     // int32 sums as they are
+    add(list, gemm_definition<DType::i8>("gemm_int8_scaled", {DType::i8}));    // to bf16, with a scale for each row and column
     const std::vector<DType> activations = {DType::bf16, DType::f16, DType::f32};
     add(list, gemm_definition<DType::bf16>("gemm_mixed", {DType::f32}));  // bf16 weights under fp32 activations
     add(list, gemm_definition<DType::q4_0>("gemm_q4_0", activations));

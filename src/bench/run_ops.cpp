@@ -170,12 +170,12 @@ class Run {
     method.cache = Cache::hot;
     const std::vector<std::pair<const char*, DType>> kinds =
         host() ? std::vector<std::pair<const char*, DType>>{{"gemm", DType::f32}}
-               : std::vector<std::pair<const char*, DType>>{{"gemm", DType::bf16}, {"gemm", DType::f16}, {"gemm_fp8", DType::f8_e4m3}};
+               : std::vector<std::pair<const char*, DType>>{{"gemm", DType::bf16}, {"gemm", DType::f16}, {"gemm_fp8", DType::f8_e4m3}, {"gemm_int8", DType::i8}};
     for (const auto& [op, dtype] : kinds) {
       const auto one =
           operator_named(op).make(stream_, *timeline_, {size, size, size}, dtype, Cache::hot, memory_budget());
       std::vector<std::string> columns = {"vendor", "tuned"};
-      if (host() || dtype == DType::f8_e4m3) columns.emplace_back("portable");
+      if (host() || dtype == DType::f8_e4m3 || dtype == DType::i8) columns.emplace_back("portable");
       for (const Candidate& candidate : one->candidates(columns)) {
         try {
           const Timing timing = time_device(*timeline_, {candidate.launch, 1, 0}, method);
