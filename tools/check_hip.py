@@ -34,8 +34,8 @@ ARCHITECTURES = {
     "gfx942": {"wave": 64, "registers": 512, "granule": 8, "waves": 8, "lds": 65536, "simds": 4, "mfma": True},
     "gfx1100": {"wave": 32, "registers": 1536, "granule": 24, "waves": 16, "lds": 65536, "simds": 4, "mfma": False},
 }
-MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_tiles_e4m3", "gemm_tiles_e5m2", "gemm_few_rows_bf16", "gemm_few_rows_f16",
-          "gemm_gated_bf16", "gemm_gated_f16"}
+MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_tiles_e4m3", "gemm_tiles_e5m2", "gemm_tiles_i8", "gemm_few_rows_bf16", "gemm_few_rows_f16",
+          "gemm_few_rows_i8", "gemm_gated_bf16", "gemm_gated_f16"}
 # Operands are converted as they are copied, ahead of the products.
 CONVERTED = {"gemm_mixed_bf16", "gemm_gated_mixed"}
 CHAINS = {f"prefill{dims}_{dtype}{scores}" for dims in (64, 128, 256) for dtype in ("bf16", "f16") for scores in ("", "_scored")}

@@ -34,5 +34,5 @@ atoms() {
     done
     echo "hip: $arch: $# matrix instructions besides those of gemm compile"
 }
-atoms gfx90a i32_32x32x8i8 f32_16x16x16bf16_1k f32_16x16x16f16
-atoms gfx942 i32_32x32x16_i8 f32_32x32x16_fp8_fp8 f32_16x16x16_bf16 f32_16x16x16_f16
+atoms gfx90a f32_16x16x16bf16_1k f32_16x16x16f16
+atoms gfx942 f32_32x32x16_fp8_fp8 f32_16x16x16_bf16 f32_16x16x16_f16

@@ -37,6 +37,7 @@ class Comparison:
         self.earlier, self.tolerance = earlier, tolerance
         ceilings = result.get("ceilings", {})
         self.copy, self.empty_node_us = ceilings.get("copy_gbs", 0), ceilings.get("empty_node_us", 0)
+        self.peers = result.get("environment", {}).get("peers", {})
         self.rows = {}
         for row in result["rows"]:
             if row["column"] == "peer" and not row.get("phase"):
@@ -80,9 +81,9 @@ class Comparison:
             line["why"] = f"by the earlier method {now['launched_us']:.2f} us now, {us_then:.2f} then"
         return line
 
-    def near(self, us_then, us_now, ceilings):
-        """The ratios agree, or the times do as far as events resolve them."""
-        return abs(us_then / us_now / ceilings - 1) <= self.tolerance or abs(us_then - us_now) <= self.earlier["event_resolution_us"]
+    def near(self, us_then, us_now, ceilings, events=1):
+        """The ratios agree, or the times do as far as events resolve them; `events`: how many of the two were taken by events."""
+        return abs(us_then / us_now / ceilings - 1) <= self.tolerance or abs(us_then - us_now) <= events * self.earlier["event_resolution_us"]
 
     def explanation(self, then, now, us_then, us_now, ceilings):
         """What accounts for the difference, with its arithmetic; empty if nothing does."""
@@ -90,14 +91,28 @@ class Comparison:
         launched = now.get("launched_us")
         if launched:
             scale = self.cublas_launched / e["cublas_tflops"] if "tflops" in then else ceilings
-            if self.near(us_then, launched, scale):
+            if self.near(us_then, launched, scale, events=2):
                 return f"method: {launched:.2f} us by the earlier one now, {us_then:.2f} then"
+            low, high = sorted((launched, now.get("launched_warm_us", launched)))
+            if "launched_warm_us" in now and low / (1 + self.tolerance) <= us_then * scale <= high * (1 + self.tolerance):
+                return f"regime: {launched:.0f} us by the earlier method, {now['launched_warm_us']:.0f} right after products at full power; {us_then:.0f} then"
+            issuing = now.get("host_call_us", {}).get("median", 0)
+            if launched - us_now > e["event_gap_us"] + 2 * e["event_resolution_us"] and issuing > launched:
+                return f"host: the device needs {us_now:.2f} us, between events it is {launched:.2f} now and was {us_then:.2f}: the host's time, which takes {issuing:.0f} us to issue the call"
         if "host" in because:
             # The host's cost as measured then, else as measured now.
             host = then.get("host_us") or now.get("host_call_us", {}).get("median", 0)
             flush = e["flushed_bytes"] * 1e-3 / e["copy_gbs"]
             if host > flush and 0.5 * host <= us_then <= 1.3 * host and us_now < us_then:
                 return f"host: issuing took {host:.0f} us{'' if then.get('host_us') else ' (now)'}, emptying the cache {flush:.0f}; {us_then:.0f} us then is the host's time"
+        if "elsewhere" in then:
+            there = then["elsewhere"]["tflops"] / then["elsewhere"]["cublas_tflops"]
+            here = us_then / us_now * then["tflops"] / self.cublas
+            if abs(here / there - 1) <= self.tolerance:
+                return f"machine: {there:.3f} of cuBLAS at 8192^3 on another such machine then, {here:.3f} now: short products do not reach the limit of power, the long one does"
+        versions = self.earlier.get("peer_versions", {}).get(then["peer"])
+        if versions and self.peers.get(then["peer"], versions) != versions:
+            return f"version: {then['peer']} {versions} then, {self.peers[then['peer']]} now"
         if "noted" in then and us_now < us_then:
             return f"noted then{' for ' + then['noted_for'] if 'noted_for' in then else ''}: {then['noted']}"
         if launched:

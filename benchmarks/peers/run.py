@@ -14,7 +14,8 @@ be queued ahead of the device, is issued behind a spin; the row's method says so
 computation before anything is timed; tensors that calls change in place are put back before each of them and each turn.
 
 --earlier names the earlier figures (earlier.json): their shapes and compiled peers are measured too, and every peer also as
-triton.testing.do_bench does, which is how they were taken ("launched_us"). compare.py sets one beside the other.
+triton.testing.do_bench does, which is how they were taken ("launched_us"); where a product or attention is not where it was,
+also right after a second and a half of products at full power ("launched_warm_us"). compare.py sets one beside the other.
 
     python3 benchmarks/peers/run.py --check --library build/cpu/lib/libmonotile_c.so
 
@@ -145,6 +146,11 @@ def rope(dims, dtype, ours, jit):
     angle = torch.arange(2048, device=DEVICE, dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(0, dim, 2, device=DEVICE, dtype=torch.float64) / dim)[None]
     cos, sin = angle.cos().float(), angle.sin().float()
     wide_cos, wide_sin = (torch.cat((t, t), -1).to(dtype)[positions.long()][:, None] for t in (cos, sin))
+    if tokens % 2048 == 0:  # whole sequences share one table of angles, as callers of torch have it
+        q_torch, k_torch = (x.view(-1, 2048, *x.shape[1:]) for x in (q, k))
+        wide_cos, wide_sin = wide_cos[None, :2048], wide_sin[None, :2048]
+    else:
+        q_torch, k_torch = q, k
 
     def rotated(x):
         a, b = x.chunk(2, -1)
@@ -159,13 +165,13 @@ def rope(dims, dtype, ours, jit):
 
     def result_of(call):
         out = call()
-        return (q if out is None else out[0]).clone()
+        return (q if out is None else out[0].view_as(q)).clone()
 
-    calls = {"torch eager": lambda: chain(q, k, wide_cos, wide_sin), "triton": lambda: triton_kernels.rope(q, k, positions, cos, sin),
+    calls = {"torch eager": lambda: chain(q_torch, k_torch, wide_cos, wide_sin), "triton": lambda: triton_kernels.rope(q, k, positions, cos, sin),
              "monotile": ours.call("rope", RopeArgs, q_out=q, k_out=k, q=q, k=k, positions=positions, cos=cos, sin=sin)}
     if jit:
         compiled = jit(chain)
-        calls["torch.compile"] = lambda: compiled(q, k, wide_cos, wide_sin)
+        calls["torch.compile"] = lambda: compiled(q_torch, k_torch, wide_cos, wide_sin)
     if GEMS:
         half_cos, half_sin = cos.to(dtype), sin.to(dtype)
         calls["flag_gems"] = lambda: GEMS.apply_rotary_pos_emb(q, k, half_cos, half_sin, positions)
@@ -256,6 +262,22 @@ def gemm_fp8(dims, dtype, ours, jit):
         return (c if out is None else out)[rows].clone()
 
     return BufferSet(calls, lambda: a[rows].float() @ b.float().t(), result_of)
+
+
+def gemm_int8(dims, dtype, ours, jit):
+    """int8 operands, int32 sums as they are."""
+    m, n, k = dims
+    a, b = (torch.randint(-128, 128, shape, device=DEVICE, dtype=torch.int8) for shape in ((m, k), (n, k)))
+    rows = slice(0, min(m, 64))
+    c = torch.empty(m, n, device=DEVICE, dtype=torch.int32)
+    calls = {"torch (cuBLAS)": lambda: torch._int_mm(a, b.t()), "monotile": ours.call("gemm", GemmArgs, c=c, a=a, b=b)}
+
+    def result_of(call):
+        c.fill_(-1)
+        out = call()
+        return (c if out is None else out)[rows].clone()
+
+    return BufferSet(calls, lambda: a[rows].double() @ b.double().t(), result_of)
 
 
 def attention(dims, dtype, ours, jit, causal=True, decode=False):
@@ -615,7 +637,7 @@ def sample(dims, dtype, ours, jit):
 
 BUILDERS = {
     "add_rms_norm": lambda d, t, o, j: norm(d, t, o, True, j), "rms_norm": lambda d, t, o, j: norm(d, t, o, False, j), "rope": rope, "silu_mul": silu_mul,
-    "softmax": softmax, "gemm": gemm, "embedding": embedding, "argmax": argmax, "layer_norm": layer_norm, "bias_gelu": bias_gelu, "gather_rows": gather_rows,
+    "softmax": softmax, "gemm": gemm, "gemm_int8": gemm_int8, "embedding": embedding, "argmax": argmax, "layer_norm": layer_norm, "bias_gelu": bias_gelu, "gather_rows": gather_rows,
     "quantise_int8": lambda d, t, o, j: quantise(d, t, o, j, torch.int8, 127.0), "kv_append": kv_append, "copy_blocks": copy_blocks, "moe_router": router,
     "moe_dispatch": moe_dispatch, "moe_combine": moe_combine, "top_k": top_k, "logprobs": logprobs, "sample": sample,
     "attention_causal": lambda d, t, o, j: attention(d, t, o, j, True), "attention_full": lambda d, t, o, j: attention(d, t, o, j, False),
@@ -628,9 +650,9 @@ if E4M3 is not None:
 # Operators for which compiling is worth its seconds.
 COMPILED = ("add_rms_norm", "rope", "silu_mul", "softmax", "layer_norm", "bias_gelu", "quantise_fp8", "quantise_fp8_groups", "add_rms_norm_quantise", "silu_mul_quantise",
             "moe_router", "moe_combine", "attention_causal", "attention_full", "attention_window", "attention_softcap", "attention_alibi")
-TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8_e4m3": E4M3}
-# Of the earlier figures (--earlier): op, shape and peer.
-WANTED = set()
+TORCH_DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8_e4m3": E4M3, "i8": torch.int8}
+# Of the earlier figures (--earlier): op, shape and peer, with the TFLOP/s then (0: a memory-bound one).
+WANTED = {}
 
 
 # ---- measuring
@@ -762,6 +784,16 @@ class Meter:
 
         return 1e3 * do_bench(call, warmup=20, rep=60, return_mode="median")
 
+    def launched_warm_us(self, call, seconds=1.5):
+        """The same, on a chip that has just multiplied matrices at full power: long products are limited by power, short ones by the clock."""
+        a = torch.randn(8192, 8192, device=DEVICE, dtype=torch.bfloat16)
+        start = time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            for _ in range(20):
+                a @ a
+            torch.cuda.synchronize()
+        return self.launched_us(call)
+
     @staticmethod
     def host_us(call):
         batches = []
@@ -812,7 +844,10 @@ def measure(row, ours, meter, jit, budget, launched=False):
             if min([row["us"]["median"], *recorded[name].samples]) < 30:  # longer calls hide what issuing them costs
                 hosts[name] = meter.host_us(calls[0])
             if launched and not is_ours(name):
-                launches[name] = meter.launched_us(calls[0])
+                launches[name] = {"launched_us": meter.launched_us(calls[0])}
+                then = WANTED.get((row["op"], row["shape"], name))
+                if then and abs(row["flops"] / launches[name]["launched_us"] * 1e-6 / then - 1) > 0.05:
+                    launches[name]["launched_warm_us"] = meter.launched_warm_us(calls[0])
         except Exception as error:  # noqa: BLE001: a peer that cannot do it is a row too
             recorded.pop(name, None)
             failures[name] = f"{type(error).__name__}: {str(error)[:160]}"
@@ -831,8 +866,7 @@ def measure(row, ours, meter, jit, budget, launched=False):
             new.update(status="ok", note="", us=spread(recorded[name].samples), method=recorded[name].method, relative_error=errors.get(name))
             if name in hosts:
                 new["host_call_us"] = spread(hosts[name])
-            if name in launches:
-                new["launched_us"] = launches[name]
+            new.update(launches.get(name, {}))
         rows.append(new)
         us = new["us"]["median"]
         print(f"  {row['op']:16s} {row['shape']:22s} {name:24s} " + (f"{us:10.2f} us {row['bytes'] / us * 1e-3:7.0f} GB/s {row['flops'] / us * 1e-6:8.1f} TFLOP/s"
@@ -901,6 +935,10 @@ def shapes_of(result, everything):
     return rows
 
 
+def work_key(row):
+    return row["op"], row["shape"], row["dtype"], row["phase"], row["model"]
+
+
 def earlier_rows(earlier, rows):
     """Shapes that have an earlier figure and are not among `rows`, to be measured as well."""
     here = {(row["op"], row["shape"], row["dtype"]) for row in rows}
@@ -920,7 +958,7 @@ def check(library):
     global DEVICE
     DEVICE = "cpu"
     ours, wrong = Monotile(library, device="cpu"), 0
-    sizes = {"rope": [5, 4, 2, 32], "gemm": [7, 33, 64], "embedding": [9, 50, 64], "kv_append": [37, 2, 32], "copy_blocks": [5, 2, 32], "moe_router": [9, 16, 4],
+    sizes = {"rope": [5, 4, 2, 32], "gemm": [7, 33, 64], "gemm_int8": [17, 24, 64], "embedding": [9, 50, 64], "kv_append": [37, 2, 32], "copy_blocks": [5, 2, 32], "moe_router": [9, 16, 4],
              "moe_dispatch": [9, 64, 3], "moe_combine": [9, 64, 3], "top_k": [3, 1000, 20], "logprobs": [3, 1000, 5]}
     for op, builder in BUILDERS.items():
         if op == "gemm_fp8":  # torch has it for some devices only
@@ -972,12 +1010,13 @@ def main():
     if arguments.earlier:
         with open(arguments.earlier, encoding="utf-8") as file:
             earlier = json.load(file)
-        WANTED.update((row["op"], row["shape"], row["peer"]) for row in earlier["rows"])
+        WANTED.update({(row["op"], row["shape"], row["peer"]): row.get("tflops", 0) for row in earlier["rows"]})
     seconds = arguments.seconds or (480 if arguments.points or arguments.earlier else 180)
     ours, meter = Monotile(arguments.library), Meter()
     import triton
 
-    result["environment"]["peers"] = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda}
+    result["environment"]["peers"] = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda,
+                                      "flag_gems": getattr(GEMS, "__version__", "")}
     jits, compiled = 0, []  # one shape of an operator is compiled, and those that have an earlier figure
     work = list(points()) if arguments.points else shapes_of(result, arguments.everything) + list(masked_rows())
     work += earlier_rows(earlier, work)
@@ -995,7 +1034,9 @@ def main():
         if jit:
             compiled.append(row["op"])
         try:
-            result["rows"] += measure(row, ours, meter, jit, arguments.budget, launched=bool(earlier["rows"]))
+            new = measure(row, ours, meter, jit, arguments.budget, launched=bool(earlier["rows"]))
+            key = work_key(row)  # of a result that has peers already, what is measured again is replaced
+            result["rows"] = [one for one in result["rows"] if one["column"] not in ("peer", "c_abi") or work_key(one) != key] + new
         except Exception as error:  # noqa: BLE001: what one shape cannot do, others can
             print(f"  {row['op']} {row['shape']}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             result.setdefault("notes", []).append(f"peers: {row['op']} {row['shape']} {row['dtype']} could not be measured ({type(error).__name__}: {str(error)[:120]})")
@@ -1010,8 +1051,8 @@ def main():
     # Rows of one work stand together.
     order = {}
     for row in result["rows"]:
-        order.setdefault((row["op"], row["shape"], row["dtype"], row["phase"], row["model"]), len(order))
-    result["rows"].sort(key=lambda r: order[(r["op"], r["shape"], r["dtype"], r["phase"], r["model"])])
+        order.setdefault(work_key(row), len(order))
+    result["rows"].sort(key=lambda row: order[work_key(row)])
     result["seconds"] += time.perf_counter() - start
     with open(arguments.out, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)

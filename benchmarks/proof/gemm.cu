@@ -4,10 +4,13 @@
 // since the chip is limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each
 // timed shape, in fp64.
 //
-//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random] [--regimes 1|2] [--list FILE]
+//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random|weights] [--regimes 1|2] [--list FILE] [--json FILE]
 //
-// `random` is a sweep over 300 shapes that nobody chose (a fixed seed): the chosen implementation alone against cuBLASLt, and the ten worst. With
-// the default of 60 seconds it ends in time.
+// `random` is a sweep over 300 shapes that nobody chose (a fixed seed): the chosen implementation alone against cuBLASLt, and the ten worst with what
+// their tiles give away. It stops after --seconds (default 90). --json writes all of them.
+//
+// `weights` has 1, 4, 16 and 64 rows of bf16 against GGUF weights (q4_k, q8_0), and of int8 against int8 with factors: microseconds, bytes and GB/s of
+// the chosen implementation; no library has these products.
 //
 // Products of few rows are timed as nodes of a graph, 24 calls over rotating buffers, beside the rate at which their bytes go by.
 //
@@ -35,7 +38,9 @@
 #include "monotile/kernels/gemm/tiles_params.hpp"
 #include "monotile/ops/gemm.hpp"
 #include "ops/gemm/gemm.hpp"
-#include "ops/gemm/tile_configs.hpp"
+#include "ops/gemm/tile_cost.hpp"
+#include "ops/random_data.hpp"
+#include "ops/reference.hpp"
 #include "runtime/kernels.hpp"
 
 #include "common.cuh"
@@ -229,7 +234,7 @@ struct Bench {
     GemmArgs_at chosen{this, dtype, m, n, k};
     all.push_back({"chosen", chosen, {}});
     for (uint32_t config = 0; all_tiles && config < ops::tiles::kConfigs; ++config) {
-      for (const int split : {1, 2, 4, 8}) add_config(all, dtype, config, split, m, n, k);
+      for (const int split : {1, 2, 3, 4, 8}) add_config(all, dtype, config, split, m, n, k);
     }
     return all;
   }
@@ -243,15 +248,49 @@ struct Bench {
       plan(bench->info.device, args).run(bench->stream, args, nullptr);
     }
   };
-  /// The name of the tile that the dispatcher takes, or of another implementation.
-  std::string choice(DType dtype, int64_t m, int64_t n, int64_t k) const {
-    const ops::GemmArgs args{tensor(worst, dtype, m, n), tensor(worst, dtype, m, k), tensor(worst, dtype, n, k)};
+  /// What the dispatcher takes: a tile with its split, or kConfigs for products of rows.
+  std::pair<uint32_t, int> choice_of(const ops::GemmArgs& args) const {
+    if (ops::gemm_tiles.supports(args, info) != nullptr) return {ops::tiles::kConfigs, 1};
+    if (ops::gemm_portable.supports(args, info) == nullptr && ops::gemm_tiles.cost(args, info) > ops::gemm_portable.cost(args, info))
+      return {ops::tiles::kConfigs, 1};
     Plan<ops::GemmArgs> p;
     p.device = &info;
     ops::gemm_tiles.plan(args, info, p);
-    return ops::gemm_tiles.cost(args, info) <= ops::gemm_portable.cost(args, info)
-               ? kConfigNames[p.config[0]] + (p.config[1] > 1 ? std::to_string(p.config[1]) : "")
-               : "rows";
+    return {static_cast<uint32_t>(p.config[0]), static_cast<int>(p.config[1])};
+  }
+  static std::string name_of(std::pair<uint32_t, int> choice) {
+    if (choice.first == ops::tiles::kConfigs) return "rows";
+    return kConfigNames[choice.first] + (choice.second > 1 ? std::to_string(choice.second) : "");
+  }
+  std::string choice(DType dtype, int64_t m, int64_t n, int64_t k) const {
+    return name_of(choice_of({tensor(worst, dtype, m, n), tensor(worst, dtype, m, k), tensor(worst, dtype, n, k)}));
+  }
+  /// Why a shape may lose, by what its tiles give away and how they are loaded; nothing is said that was not computed.
+  std::string reason(DType dtype, int64_t m, int64_t n, int64_t k) const {
+    const auto [config, split] = choice_of({tensor(worst, dtype, m, n), tensor(worst, dtype, m, k), tensor(worst, dtype, n, k)});
+    if (config == ops::tiles::kConfigs) return "products of rows, without matrix instructions";
+    std::string why;
+    char text[160];
+    const auto say = [&](auto... arguments) {
+      std::snprintf(text, sizeof text, arguments...);
+      why += (why.empty() ? "" : "; ") + std::string(text);
+    };
+    const int64_t bytes = dtype_info(dtype).block_bytes;
+    if (k * bytes % 16 != 0) {
+      say("rows of %ld elements start off 16 bytes: no copy engine, loads of single elements, mma.sync", static_cast<long>(k));
+    } else if (n * bytes % 16 != 0) {
+      say("rows of the result start off 16 bytes: stored from registers, element by element");
+    }
+    const ops::tiles::Losses lost = ops::tiles::losses_of(config, split, m, n, k, info.units);
+    if (lost.programs < lost.places && lost.empty > 0.1) {
+      say("few tiles: %ld programs for %ld places", static_cast<long>(lost.programs), static_cast<long>(lost.places));
+    } else if (lost.empty > 0.1) {
+      say("tile quantisation: %ld programs in rounds of %ld leave %.0f %% of the places empty", static_cast<long>(lost.programs),
+          static_cast<long>(lost.places), lost.empty * 100);
+    }
+    if (lost.edges > 0.1) say("edges: %.0f %% of the tiles' cells lie outside the result", lost.edges * 100);
+    if (lost.filling > 0.25) say("k short: %ld steps a tile, %.0f %% of its time is filling and storing", static_cast<long>(lost.steps), lost.filling * 100);
+    return why.empty() ? "none of: alignment, rounds, edges, steps" : why;
   }
   void verify_result(const char* name, DType dtype, void* a, void* b, void* c, int64_t m, int64_t n, int64_t k,
                      int64_t samples) {
@@ -341,11 +380,127 @@ std::vector<Shape> shape_set(const std::string& name) {
   return set;
 }
 
+/// One product of few rows with weights of a type that no library takes.
+struct WeightCase {
+  DType weights;
+  int64_t m, n, k;
+};
+/// Times and checks them; a line for each, and one in `json`.
+void time_weights(Bench& bench, FILE* json, const std::function<bool()>& over) {
+  constexpr int kNodes = 24, kRepeats = 9, kSamples = 64;
+  constexpr size_t kCold = size_t{256} << 20;  // all copies together: more than twice what the L2 holds
+  std::vector<WeightCase> cases;
+  for (const DType weights : {DType::q4_k, DType::q8_0, DType::i8}) {
+    for (const auto& [n, k] : std::vector<std::pair<int64_t, int64_t>>{{4096, 4096}, {14336, 4096}, {4096, 14336}, {128256, 4096}}) {
+      for (const int64_t m : {1, 4, 16, 64}) cases.push_back({weights, m, n, k});
+    }
+  }
+  cudaEvent_t before, after;
+  check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
+  std::mt19937 random(3);
+  bool first = true;
+  for (const WeightCase& s : cases) {
+    if (over()) {
+      std::printf("stopped: the time is over\n");
+      break;
+    }
+    const bool codes = s.weights == DType::i8;
+    const DType rows = codes ? DType::i8 : DType::bf16;
+    const size_t b_bytes = static_cast<size_t>(storage_bytes(s.weights, s.n * s.k)), a_bytes = static_cast<size_t>(s.m * s.k * (codes ? 1 : 2)),
+                 c_bytes = static_cast<size_t>(s.m * s.n * 2), copies = std::max<size_t>(1, std::min<size_t>(kNodes, kCold / b_bytes + 1));
+    // Random blocks whose pattern repeats: 2,048 rows' worth at most are made on the host.
+    const int64_t made = std::min<int64_t>(s.n, 2048);
+    std::vector<uint8_t> weights(static_cast<size_t>(storage_bytes(s.weights, made * s.k))), activations(a_bytes);
+    ops::RandomData(5).fill(weights.data(), s.weights, made * s.k, codes ? -127 : -1, codes ? 127 : 1);
+    ops::RandomData(6).fill(activations.data(), rows, s.m * s.k, codes ? -127 : -1, codes ? 127 : 1);
+    std::vector<float> factors(static_cast<size_t>(s.n), 0.0f);
+    for (size_t i = 0; i < factors.size(); ++i) factors[i] = (1.0f + static_cast<float>(i % 7)) / 1024.0f;
+    char *a, *b, *c;
+    float *of_rows, *of_columns;
+    check(cudaMalloc(&a, a_bytes), "a"), check(cudaMalloc(&b, b_bytes * copies), "b"), check(cudaMalloc(&c, c_bytes), "c");
+    check(cudaMalloc(&of_rows, 64 * 4), "factors"), check(cudaMalloc(&of_columns, factors.size() * 4), "factors");
+    check(cudaMemcpy(a, activations.data(), a_bytes, cudaMemcpyHostToDevice), "a");
+    check(cudaMemcpy(of_rows, factors.data(), 64 * 4, cudaMemcpyHostToDevice), "factors");
+    check(cudaMemcpy(of_columns, factors.data(), factors.size() * 4, cudaMemcpyHostToDevice), "factors");
+    for (size_t at = 0; at < b_bytes * copies;) {  // copies follow one another: each starts with row 0
+      const size_t part = std::min(weights.size(), b_bytes - at % b_bytes);
+      check(cudaMemcpy(b + at, weights.data(), part, cudaMemcpyHostToDevice), "b");
+      at += part;
+    }
+    const auto args_of = [&](size_t copy) {
+      ops::GemmArgs args{bench.tensor(c, DType::bf16, s.m, s.n), bench.tensor(a, rows, s.m, s.k), bench.tensor(b + copy * b_bytes, s.weights, s.n, s.k)};
+      if (codes) {
+        args.a_scale = TensorView(of_rows, DType::f32, {s.m}), args.b_scale = TensorView(of_columns, DType::f32, {s.n});
+        args.a_scale.device = args.b_scale.device = bench.info.device;
+      } else {
+        args.cast = ops::suggested_cast(bench.info.device, s.m);
+      }
+      return args;
+    };
+    const Plan<ops::GemmArgs> chosen = plan(bench.info.device, args_of(0));
+    void* workspace = nullptr;
+    if (chosen.workspace_bytes != 0) check(cudaMalloc(&workspace, chosen.workspace_bytes), "workspace");
+    check(cudaMemset(c, 0xff, c_bytes), "poison");
+    cudaGraph_t graph;
+    cudaGraphExec_t nodes;
+    chosen.run(bench.stream, args_of(0), workspace);
+    check(cudaStreamSynchronize(queue), "first run");
+    check(cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal), "capture");
+    for (size_t node = 0; node < kNodes; ++node) chosen.run(bench.stream, args_of(node % copies), workspace);
+    check(cudaStreamEndCapture(queue, &graph), "capture");
+    check(cudaGraphInstantiate(&nodes, graph, 0), "graph");
+    std::vector<float> ms;
+    for (int r = -2; r < kRepeats; ++r) {
+      spin<<<1, 32, 0, queue>>>(60000);
+      check(cudaEventRecord(before, queue), "record");
+      check(cudaGraphLaunch(nodes, queue), "graph");
+      check(cudaEventRecord(after, queue), "record");
+      check(cudaEventSynchronize(after), "graph");
+      float elapsed = 0;
+      check(cudaEventElapsedTime(&elapsed, before, after), "elapsed");
+      if (r >= 0) ms.push_back(elapsed / kNodes);
+    }
+    // Samples against fp64: what is multiplied are the blocks' values, or the codes.
+    std::vector<uint16_t> got(static_cast<size_t>(s.m * s.n));
+    check(cudaMemcpy(got.data(), c, c_bytes, cudaMemcpyDeviceToHost), "c");
+    const TensorView host_a(activations.data(), rows, {s.m, s.k}), host_b(weights.data(), s.weights, {made, s.k});
+    double worst = 0;
+    for (int i = 0; i < kSamples; ++i) {
+      const auto row = static_cast<int64_t>(random() % static_cast<uint64_t>(s.m)), column = static_cast<int64_t>(random() % static_cast<uint64_t>(s.n));
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < s.k; ++k) {
+        const double term = ops::reference::get(host_a, row * s.k + k) * ops::reference::get(host_b, column % made * s.k + k);
+        sum += term, size += std::abs(term);
+      }
+      const double factor = codes ? static_cast<double>(factors[static_cast<size_t>(row)]) * factors[static_cast<size_t>(column)] : 1.0;
+      sum *= factor, size *= factor;
+      const bool rounded = args_of(0).cast == ops::ProductCast::bf16;
+      const double bound = (static_cast<double>(s.k) * 0x1p-24 + (rounded ? 0x1p-7 : 0)) * size + 0x1p-7 * std::abs(sum);
+      const double error = std::abs(static_cast<double>(to_float(bfloat16_t{got[static_cast<size_t>(row * s.n + column)]})) - sum);
+      worst = std::max(worst, error <= bound ? error / bound : 1e9);  // NaN too
+    }
+    if (worst > 1) bench.failed = true;
+    const double us = median(ms) * 1e3, bytes = static_cast<double>(a_bytes + b_bytes + c_bytes);
+    const std::string name = Bench::name_of(bench.choice_of(args_of(0)));
+    std::printf("%2ld x %6ld x %5ld %-5s %-11s %8.1f us %8.2f MB %5.0f GB/s%s\n", static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k),
+                dtype_info(s.weights).name, name.c_str(), us, bytes * 1e-6, bytes / us * 1e-3, worst > 1 ? "  WRONG" : "");
+    std::fflush(stdout);
+    if (json != nullptr) {
+      std::fprintf(json, "%s{\"m\": %ld, \"n\": %ld, \"k\": %ld, \"weights\": \"%s\", \"chosen\": \"%s\", \"us\": %.3f, \"bytes\": %.0f, \"gbs\": %.1f, \"right\": %s}",
+                   first ? "" : ",\n  ", static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k), dtype_info(s.weights).name, name.c_str(), us, bytes,
+                   bytes / us * 1e-3, worst > 1 ? "false" : "true");
+    }
+    first = false;
+    check(cudaGraphExecDestroy(nodes), "graph"), check(cudaGraphDestroy(graph), "graph");
+    cudaFree(workspace), cudaFree(a), cudaFree(b), cudaFree(c), cudaFree(of_rows), cudaFree(of_columns);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   double seconds = 0;
-  std::string set = "all", list;
+  std::string set = "all", list, json_path;
   int regimes = 2;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
@@ -353,9 +508,10 @@ int main(int argc, char** argv) {
     if (option == "--set") set = argv[i + 1];
     if (option == "--regimes") regimes = std::atoi(argv[i + 1]);
     if (option == "--list") list = argv[i + 1];
+    if (option == "--json") json_path = argv[i + 1];
   }
   const bool sweep = set == "random";
-  if (seconds == 0) seconds = sweep ? 60 : 80;
+  if (seconds == 0) seconds = sweep ? 90 : 80;
   if (sweep) regimes = 1;
   struct Ratio {
     double ratio, us;
@@ -368,11 +524,24 @@ int main(int argc, char** argv) {
   check(cudaStreamCreate(&queue), "stream");
   Bench bench(device_info(parse_device("cuda")));
   bench.list = list.empty() ? nullptr : std::fopen(list.c_str(), "w");
+  FILE* const json = json_path.empty() ? nullptr : std::fopen(json_path.c_str(), "w");
+  if (json != nullptr)
+    std::fprintf(json, "{\"device\": \"%s\", \"path\": \"%s\", \"set\": \"%s\", \"rows\": [\n  ", bench.info.name.c_str(), bench.info.path.c_str(), set.c_str());
+  const auto close_json = [&](const std::string& rest) {
+    if (json == nullptr) return;
+    std::fprintf(json, "\n]%s}\n", rest.c_str());
+    std::fclose(json);
+  };
   std::printf("%s, path %s, %s\n", bench.info.name.c_str(), bench.info.path.c_str(), bench.info.driver.c_str());
   bench.check_small();
   std::printf("small and odd shapes: %s\n", bench.failed ? "WRONG" : "right");
   std::fflush(stdout);
 
+  if (set == "weights") {
+    time_weights(bench, json, [&] { return elapsed() > seconds; });
+    close_json("");
+    return bench.failed ? 1 : 0;
+  }
   const DType dtype = DType::bf16;
   const std::vector<Shape> shapes = shape_set(set);
   size_t most = 0;
@@ -385,7 +554,7 @@ int main(int argc, char** argv) {
   check(cudaEventCreate(&before), "event"), check(cudaEventCreate(&after), "event");
   std::mt19937 random(1);
   double logs[2] = {0, 0};
-  int counted = 0;
+  int counted = 0, written = 0;
   for (const Shape& s : shapes) {
     if (elapsed() > seconds) {
       std::printf("stopped: %.0f s are over\n", seconds);
@@ -403,8 +572,6 @@ int main(int argc, char** argv) {
     bench.vendor.set_up(s.m, s.n, s.k, dtype);
     std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k, !sweep);
     const double flops = 2.0 * s.m * s.n * s.k;
-    const bool rows_only = bench.choice(dtype, s.m, s.n, s.k) == "rows";
-    (void)rows_only;
     size_t turn = 0;
     constexpr int kNodes = 24;
     const bool few = s.m <= ops::tiles::kMostFewRows;
@@ -463,6 +630,16 @@ int main(int argc, char** argv) {
           std::fprintf(bench.list, "%ld %ld %ld %d %s %.5f\n", static_cast<long>(s.m), static_cast<long>(s.n),
                        static_cast<long>(s.k), regime, c.name.c_str(), ms);
       }
+      if (json != nullptr && regime == 0) {
+        std::fprintf(json, "%s{\"m\": %ld, \"n\": %ld, \"k\": %ld, \"chosen\": \"%s\", \"us\": %.3f, \"cublaslt_us\": ", written++ == 0 ? "" : ",\n  ",
+                     static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k), bench.choice(dtype, s.m, s.n, s.k).c_str(), ours * 1e3);
+        if (vendor < 1e8) {
+          std::fprintf(json, "%.3f, \"ratio\": %.4f", vendor * 1e3, vendor / ours);
+        } else {
+          std::fprintf(json, "null, \"ratio\": null");
+        }
+        std::fprintf(json, ", \"reason\": \"%s\"}", bench.reason(dtype, s.m, s.n, s.k).c_str());
+      }
       if (sweep) {
         if (vendor < 1e8) {  // there are shapes that it has no algorithm for
           ratios.push_back({vendor / ours, ours * 1e3, s, bench.choice(dtype, s.m, s.n, s.k)});
@@ -494,11 +671,14 @@ int main(int argc, char** argv) {
                 counted, shapes.size(), elapsed(), std::exp(logs[0] / counted), ratios[ratios.size() / 2].ratio, ratios[ratios.size() / 10].ratio);
     for (size_t i = 0; i < std::min<size_t>(10, ratios.size()); ++i) {
       const Ratio& r = ratios[i];
-      std::printf("%5ld x %6ld x %5ld %-11s %8.1f us %.3f\n", static_cast<long>(r.shape.m), static_cast<long>(r.shape.n),
-                  static_cast<long>(r.shape.k), r.choice.c_str(), r.us, r.ratio);
+      std::printf("%5ld x %6ld x %5ld %-11s %8.1f us %.3f: %s\n", static_cast<long>(r.shape.m), static_cast<long>(r.shape.n),
+                  static_cast<long>(r.shape.k), r.choice.c_str(), r.us, r.ratio, bench.reason(dtype, r.shape.m, r.shape.n, r.shape.k).c_str());
     }
   } else if (counted > 0)
     std::printf("geometric means over %d shapes, sustained: chosen %.3f, best configuration %.3f of cuBLASLt\n",
                 counted, std::exp(logs[0] / counted), std::exp(logs[1] / counted));
+  char means[96];
+  std::snprintf(means, sizeof means, ", \"counted\": %d, \"geometric_mean\": %.4f", counted, counted > 0 ? std::exp(logs[0] / counted) : 0.0);
+  close_json(means);
   return bench.failed ? 1 : 0;
 }

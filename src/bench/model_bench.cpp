@@ -132,7 +132,11 @@ std::vector<std::pair<WorkItem, DType>> step_work(const engine::Model& model, co
   for (size_t i = 0; i < w.layers.size(); ++i) {
     const engine::LayerWeights& layer = w.layers[i];
     add(i == 0 ? "rms_norm" : "add_rms_norm", {1, h.hidden}, activations);
-    for (const TensorView* weight : {&layer.q, &layer.k, &layer.v}) product(*weight);
+    if (layer.qkv.defined()) {
+      product(layer.qkv);
+    } else {
+      for (const TensorView* weight : {&layer.q, &layer.k, &layer.v}) product(*weight);
+    }
     norm(layer.q_norm, h.heads);
     norm(layer.k_norm, h.kv_heads);
     add("rope", {1, h.heads, h.kv_heads, h.head_dim_qk}, activations);

@@ -81,8 +81,8 @@ Definition<ops::SoftmaxArgs> softmax_definition() {
           1e-4};
 }
 
-/// Weights of dtype B (none: that of the activations).
-template <DType B>
+/// Weights of dtype B (none: that of the activations). `Whole`: sums of int8 as they are, without factors, which is what other libraries have.
+template <DType B, bool Whole = false>
 Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes) {
   constexpr int64_t kColumns = 16;  // of c, checked together
   constexpr bool codes = is_code(B);
@@ -91,10 +91,11 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
           std::move(dtypes),
           [](Data& d, const Dims& s, DType t) {
             GemmArgs a;
-            a.a = d.input(t, {s[0], s[2]});
-            a.b = d.input(B == DType::none ? t : B, {s[1], s[2]});
-            a.c = d.output(is_code(t) ? DType::bf16 : t, {s[0], s[1]});
-            if (is_code(t)) {
+            const double low = t == DType::i8 ? -128 : -1, high = t == DType::i8 ? 127 : 1;
+            a.a = d.input(t, {s[0], s[2]}, low, high);
+            a.b = d.input(B == DType::none ? t : B, {s[1], s[2]}, low, high);
+            a.c = d.output(Whole ? DType::i32 : is_code(t) ? DType::bf16 : t, {s[0], s[1]});
+            if (is_code(t) && !Whole) {
               a.a_scale = d.input(DType::f32, {s[0]}, 0.5, 1.5);
               a.b_scale = d.input(DType::f32, {s[1]}, 0.5, 1.5);
             }
@@ -119,25 +120,37 @@ Definition<GemmArgs> gemm_definition(const char* name, std::vector<DType> dtypes
           // k 2^-24 sum |a||b|, of numbers whose mean size is a half; Hopper's sums of 8-bit floats of one sign 2^-9 more.
           [](const Dims& s) {
             const double k = static_cast<double>(s[2]);
+            if (Whole) return 0.0;
+            if (B == DType::i8) return 3 * 0x1p-24 * k * 4096 * 2.25;  // exact sums, factors in fp32
             return (k * 0x1p-24 + (codes ? 0x1p-9 : 0.0)) * k / 4 * (codes ? 2.25 : 1.0);
           }};
 }
 
-/// `batch` sequences of `keys` keys in pages of 16, of which the last `queries` are asked for.
-AttentionArgs attention_args(Data& d, DType t, int64_t batch, int64_t queries, int64_t keys, int64_t heads,
+enum class Keys { dense, paged };
+
+/// `batch` sequences of `keys` keys, of which the last `queries` are asked for; one after the other, or in pages of 16.
+AttentionArgs attention_args(Data& d, DType t, Keys layout, int64_t batch, int64_t queries, int64_t keys, int64_t heads,
                              int64_t kv_heads, int64_t dim) {
   constexpr int64_t kPage = 16;
   const int64_t pages = (keys + kPage - 1) / kPage, tokens = batch * queries;
+  const auto cache = [&] {
+    return layout == Keys::dense ? d.input(t, {batch * keys, kv_heads, dim}) : d.input(t, {batch * pages, kv_heads, kPage, dim});
+  };
   AttentionArgs a;
   a.q = d.input(t, {tokens, heads, dim});
-  a.key_cache = d.input(t, {batch * pages, kv_heads, kPage, dim});
-  a.value_cache = d.input(t, {batch * pages, kv_heads, kPage, dim});
+  a.key_cache = cache();
+  a.value_cache = cache();
   a.out = d.output(t, {tokens, heads, dim});
-  // Pages of a sequence lie scattered, as in a cache that has been in use.
-  const std::vector<int64_t> table = scattered(batch * pages);
   std::vector<int64_t> starts(static_cast<size_t>(batch + 1)), lengths(static_cast<size_t>(batch), keys);
   for (int64_t s = 0; s <= batch; ++s) starts[static_cast<size_t>(s)] = s * queries;
-  a.block_table = d.table(table).reshape({batch, pages});
+  if (layout == Keys::dense) {
+    std::vector<int64_t> first(static_cast<size_t>(batch));
+    for (int64_t s = 0; s < batch; ++s) first[static_cast<size_t>(s)] = s * keys;
+    a.kv_start = d.table(first);
+  } else {
+    // Pages of a sequence lie scattered, as in a cache that has been in use.
+    a.block_table = d.table(scattered(batch * pages)).reshape({batch, pages});
+  }
   a.q_start = d.table(starts);
   a.kv_length = d.table(lengths);
   a.max_query = queries;
@@ -146,7 +159,7 @@ AttentionArgs attention_args(Data& d, DType t, int64_t batch, int64_t queries, i
 
 /// One query row of one head, against the keys that it sees.
 void cut_attention(AttentionArgs& a, int64_t piece) {
-  static thread_local int32_t starts[2], length;
+  static thread_local int32_t starts[2], length, first;
   const int64_t heads = a.q.dim(1), token = piece / heads, head = piece % heads, group = heads / a.key_cache.dim(1);
   const int64_t sequence = token / a.max_query, query = token % a.max_query;
   const int64_t keys = a.kv_length.as<int32_t>()[sequence];
@@ -154,7 +167,12 @@ void cut_attention(AttentionArgs& a, int64_t piece) {
   length = static_cast<int32_t>(a.causal ? keys - (a.max_query - 1 - query) : keys);
   for (TensorView* view : {&a.q, &a.out}) *view = view->slice(0, token, token + 1).slice(1, head, head + 1);
   for (TensorView* view : {&a.key_cache, &a.value_cache}) *view = view->slice(1, head / group, head / group + 1);
-  a.block_table = a.block_table.slice(0, sequence, sequence + 1);
+  if (a.block_table.defined()) {
+    a.block_table = a.block_table.slice(0, sequence, sequence + 1);
+  } else {
+    first = a.kv_start.as<int32_t>()[sequence];
+    a.kv_start = TensorView(&first, DType::i32, {1});
+  }
   a.q_start = TensorView(starts, DType::i32, {2});
   a.kv_length = TensorView(&length, DType::i32, {1});
   a.max_query = 1;
@@ -165,13 +183,13 @@ double causal_pairs(int64_t queries, int64_t keys) {
   return q * (k - q) + 0.5 * q * (q + 1);
 }
 
-template <bool kCausal>
+template <bool kCausal, Keys kLayout>
 Definition<AttentionArgs> prefill_definition(const char* name) {
   return {name,
           {"batch", "tokens", "heads", "kv_heads", "head_dim"},
           {DType::bf16, DType::f16, DType::f32},
           [](Data& d, const Dims& s, DType t) {
-            AttentionArgs a = attention_args(d, t, s[0], s[1], s[1], s[2], s[3], s[4]);
+            AttentionArgs a = attention_args(d, t, kLayout, s[0], s[1], s[1], s[2], s[3], s[4]);
             a.causal = kCausal;
             return a;
           },
@@ -190,7 +208,7 @@ Definition<AttentionArgs> decode_definition() {
   return {"attention_decode",
           {"batch", "keys", "heads", "kv_heads", "head_dim"},
           {DType::bf16, DType::f16, DType::f32},
-          [](Data& d, const Dims& s, DType t) { return attention_args(d, t, s[0], 1, s[1], s[2], s[3], s[4]); },
+          [](Data& d, const Dims& s, DType t) { return attention_args(d, t, Keys::paged, s[0], 1, s[1], s[2], s[3], s[4]); },
           [](const Dims& s) { return 4.0 * static_cast<double>(s[0] * s[1] * s[2] * s[4]); },
           ops::attention_reference_run,
           [](const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1); },
@@ -209,6 +227,8 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, softmax_definition());
     add(list, gemm_definition<DType::none>("gemm", {DType::bf16, DType::f16, DType::f32}));
     add(list, gemm_definition<DType::f8_e4m3>("gemm_fp8", {DType::f8_e4m3}));  // with a scale for each row and column
+    add(list, gemm_definition<DType::i8, true>("gemm_int8", {DType::i8}));     // int32 sums as they are
+    add(list, gemm_definition<DType::i8>("gemm_int8_scaled", {DType::i8}));    // to bf16, with a scale for each row and column
     const std::vector<DType> activations = {DType::bf16, DType::f16, DType::f32};
     add(list, gemm_definition<DType::bf16>("gemm_mixed", {DType::f32}));  // bf16 weights under fp32 activations
     add(list, gemm_definition<DType::q4_0>("gemm_q4_0", activations));
@@ -216,8 +236,9 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, gemm_definition<DType::q8_0>("gemm_q8_0", activations));
     add(list, gemm_definition<DType::q4_k>("gemm_q4_k", activations));
     add(list, gemm_definition<DType::q6_k>("gemm_q6_k", activations));
-    add(list, prefill_definition<true>("attention_causal"));
-    add(list, prefill_definition<false>("attention_full"));
+    add(list, prefill_definition<true, Keys::dense>("attention_causal"));
+    add(list, prefill_definition<false, Keys::dense>("attention_full"));
+    add(list, prefill_definition<true, Keys::paged>("attention_causal_paged"));
     add(list, decode_definition());
     add_row_operators(list);
     add_expert_operators(list);

@@ -121,7 +121,7 @@ bool Report::refused() const {
 }
 
 void place(Row& row, const Ceilings& c) {
-  const DType dtype = dtype_named(row.dtype, {DType::f32, DType::f16, DType::bf16});
+  const DType dtype = dtype_named(row.dtype, {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2, DType::i8});
   // Flops of memory-bound operators are done outside the matrix units: only products and attention are judged by their rate.
   const bool product = row.op.rfind("gemm", 0) == 0 || row.op.rfind("attention", 0) == 0;
   const auto us = [&](double gbs, double tflops) {

@@ -168,11 +168,14 @@ class Run {
     const int64_t size = host() ? 768 : 8192;
     Method method = method_;
     method.cache = Cache::hot;
-    for (const DType dtype : host() ? std::vector{DType::f32} : std::vector{DType::bf16, DType::f16}) {
+    const std::vector<std::pair<const char*, DType>> kinds =
+        host() ? std::vector<std::pair<const char*, DType>>{{"gemm", DType::f32}}
+               : std::vector<std::pair<const char*, DType>>{{"gemm", DType::bf16}, {"gemm", DType::f16}, {"gemm_fp8", DType::f8_e4m3}, {"gemm_int8", DType::i8}};
+    for (const auto& [op, dtype] : kinds) {
       const auto one =
-          operator_named("gemm").make(stream_, *timeline_, {size, size, size}, dtype, Cache::hot, memory_budget());
+          operator_named(op).make(stream_, *timeline_, {size, size, size}, dtype, Cache::hot, memory_budget());
       std::vector<std::string> columns = {"vendor", "tuned"};
-      if (host()) columns.emplace_back("portable");
+      if (host() || dtype == DType::f8_e4m3 || dtype == DType::i8) columns.emplace_back("portable");
       for (const Candidate& candidate : one->candidates(columns)) {
         try {
           const Timing timing = time_device(*timeline_, {candidate.launch, 1, 0}, method);

@@ -104,7 +104,12 @@ class Nvml {
 }  // namespace
 
 double Spec::flops_of(DType dtype) const {
-  const auto found = tflops.find(dtype == DType::f16 ? "bf16" : dtype_info(dtype).name);
+  // As data sheets say it.
+  const char* const name = dtype == DType::f16                                  ? "bf16"
+                           : dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 ? "fp8"
+                           : dtype == DType::i8                                 ? "int8"
+                                                                                : dtype_info(dtype).name;
+  const auto found = tflops.find(name);
   return found == tflops.end() ? 0.0 : found->second;
 }
 

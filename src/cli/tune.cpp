@@ -33,12 +33,12 @@ struct Shape {
   int64_t m, n, k;
 };
 
-constexpr DType kTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::f8_e4m3, DType::f8_e5m2,
-                            DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k,    DType::q6_k};
+constexpr DType kTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::i8,   DType::f8_e4m3, DType::f8_e5m2,
+                            DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k};
 DType type_of(const char* flag, const std::string& name) {
   if (const DType t = dtype_named(name, kTypes); t != DType::none) return t;
   throw CLI::ValidationError(
-      flag, "'" + name + "'; allowed: f32, f16, bf16, f8_e4m3, f8_e5m2, and for b q4_0, q5_0, q8_0, q4_k, q6_k");
+      flag, "'" + name + "'; allowed: f32, f16, bf16, i8, f8_e4m3, f8_e5m2, and for b q4_0, q5_0, q8_0, q4_k, q6_k");
 }
 ops::ProductCast cast_of(const std::string& name) {
   const auto* const found = std::find(std::begin(tiles::kCastNames), std::end(tiles::kCastNames), name);
@@ -110,8 +110,9 @@ int tune(const Options& options) {
     int wanted = 1;
     for (int i = 0; i < wanted; ++i) {
       auto set = std::make_unique<Set>(Set{bench::Data(stream, static_cast<uint64_t>(i)), {}});
-      set->args.a = set->data.input(a, {s.m, s.k});
-      set->args.b = set->data.input(b, {s.n, s.k});
+      const double most = a == DType::i8 ? 127.0 : 1.0;
+      set->args.a = set->data.input(a, {s.m, s.k}, -most, most);
+      set->args.b = set->data.input(b, {s.n, s.k}, -most, most);
       set->args.c = set->data.output(is_code(a) ? DType::bf16 : a, {s.m, s.n});
       set->args.cast = cast_of(options.cast);
       const size_t bytes = set->data.bytes();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 
@@ -98,6 +99,7 @@ struct Engine::Impl {
   void check_work(std::span<const Work> work);
   void fill_inputs(std::span<const Work> work);
   void forward();
+  std::array<TensorView, 3> queries_keys_values(const LayerWeights& w, const TensorView& normed, const Activations& rows);
   void attention_part(size_t layer, const TensorView& normed, Activations& rows);
   void feed_forward_part(const LayerWeights& weights, const Activations& rows);
   void keep_output_rows(Activations& rows);
@@ -272,22 +274,42 @@ void Engine::Impl::forward() {
   product(scratch.front().logits(rows.normed.dim(0)), rows.normed, weights.output);
 }
 
+/// By heads: [tokens, heads, dim]. By one product of all columns where the weights lie together, whose rows hold the three side by side.
+std::array<TensorView, 3> Engine::Impl::queries_keys_values(const LayerWeights& w, const TensorView& normed, const Activations& rows) {
+  const int64_t heads[3] = {h.heads, h.kv_heads, h.kv_heads}, dims[3] = {h.head_dim_qk, h.head_dim_qk, h.head_dim_v};
+  const TensorView *const weight[3] = {&w.q, &w.k, &w.v}, *const bias[3] = {&w.q_bias, &w.k_bias, &w.v_bias};
+  const TensorView* const own[3] = {&rows.qkv, &rows.k, &rows.v};
+  const bool together = w.qkv.defined();
+  if (together) product(rows.qkv, normed, w.qkv, w.qkv_bias);
+  std::array<TensorView, 3> parts;
+  int64_t column = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t width = heads[i] * dims[i];
+    if (together) {
+      parts[i] = TensorView(rows.qkv.as<std::byte>() + storage_bytes(rows.qkv.dtype, column), rows.qkv.dtype, {tokens, heads[i], dims[i]}, rows.qkv.device);
+      parts[i].stride[0] = rows.qkv.stride[0];
+    } else {
+      const TensorView& to = *own[i];
+      product(TensorView(to.data, to.dtype, {tokens, width}, to.device), normed, *weight[i], *bias[i]);
+      parts[i] = TensorView(to.data, to.dtype, {tokens, heads[i], dims[i]}, to.device);
+    }
+    column += width;
+  }
+  return parts;
+}
+
 void Engine::Impl::attention_part(size_t layer, const TensorView& normed, Activations& rows) {
   const StepInputs& in = inputs.front();
   const LayerWeights& w = weights.layers[layer];
   const auto [g, index] = places[layer];
-  product(rows.q, normed, w.q, w.q_bias);
-  product(rows.k, normed, w.k, w.k_bias);
-  product(rows.v, normed, w.v, w.v_bias);
-  const TensorView q = rows.q.reshape({tokens, h.heads, h.head_dim_qk}),
-                   k = rows.k.reshape({tokens, h.kv_heads, h.head_dim_qk});
+  const auto [q, k, v] = queries_keys_values(w, normed, rows);
   if (w.q_norm.defined()) {
     norm(q, q, w.q_norm);
     norm(k, k, w.k_norm);
   }
   ops::rope(context, q, k, in.positions_view(tokens), rope[g].cos, rope[g].sin, h.rope_interleaved, h.rotary_dim);
   const TensorView &keys = groups[g].keys(index), &values = groups[g].values(index);
-  ops::kv_append(context, keys, values, k, rows.v.reshape({tokens, h.kv_heads, h.head_dim_v}),
+  ops::kv_append(context, keys, values, k, v,
                  in.slots_view(g, tokens));
 
   const bool last = layer + 1 == weights.layers.size();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "engine/tokenizer.hpp"
 #include "monotile/numeric.hpp"
@@ -140,6 +141,37 @@ class TensorReader {
     throw Error(ErrorCode::bad_file, text);
   }
 
+  /// Tensors of one type and width, one below the other in one buffer: the parts become views of it. Undefined, and nothing is done, where they
+  /// differ, one is absent, or they lie in the file itself.
+  TensorView join(std::initializer_list<TensorView*> parts) {
+    const TensorView first = **parts.begin();
+    if (!stream_ || !first.defined()) return {};
+    const int64_t width = first.rank == 1 ? 1 : first.dim(1);
+    int64_t rows = 0;
+    for (const TensorView* part : parts) {
+      if (!part->defined() || part->dtype != first.dtype || part->rank != first.rank || (part->rank == 2 && part->dim(1) != width)) return {};
+      rows += part->dim(0);
+    }
+    Buffer joint(device_, static_cast<size_t>(storage_bytes(first.dtype, rows * width)));
+    const TensorView all = first.rank == 1 ? TensorView(joint.data(), first.dtype, {rows}, device_)
+                                           : TensorView(joint.data(), first.dtype, {rows, width}, device_);
+    int64_t row = 0;
+    for (TensorView* part : parts) {
+      const TensorView place = all.slice(0, row, row + part->dim(0));
+      copy_on_device(*stream_, place.data, part->data, static_cast<size_t>(storage_bytes(part->dtype, part->size())));
+      row += part->dim(0);
+    }
+    stream_->synchronize();
+    row = 0;
+    for (TensorView* part : parts) {
+      std::erase_if(buffers, [&](const Buffer& buffer) { return buffer.data() == part->data; });
+      *part = all.slice(0, row, row + part->dim(0));
+      row += part->dim(0);
+    }
+    buffers.push_back(std::move(joint));
+    return all;
+  }
+
   void finish() {
     if (stream_) stream_->synchronize();
   }
@@ -203,6 +235,12 @@ LayerWeights read_layer(TensorReader& reader, const Architecture& architecture, 
   for (const TensorRule& rule : kLayerTensors) {
     if (!architecture_has(architecture, rule.need)) continue;
     weights.*rule.slot = reader.take(prefix + rule.name, rule.rows, rule.cols, rule.need != Need::bias);
+  }
+  // One product of all their columns: three small ones take three times the start-up, and a device waits for each.
+  const int biases = weights.q_bias.defined() + weights.k_bias.defined() + weights.v_bias.defined();
+  if (biases == 0 || biases == 3) {
+    weights.qkv = reader.join({&weights.q, &weights.k, &weights.v});
+    if (weights.qkv.defined()) weights.qkv_bias = reader.join({&weights.q_bias, &weights.k_bias, &weights.v_bias});
   }
   return weights;
 }

@@ -24,7 +24,7 @@ Scratch::Scratch(Stream& stream, const Hyperparameters& h, DType dtype, int64_t 
       {&all_.residual, dtype, max_rows, h.hidden},
       {&all_.normed, dtype, max_rows, h.hidden},
       {&all_.delta, dtype, max_rows, h.hidden},
-      {&all_.q, dtype, max_rows, h.heads * h.head_dim_qk},
+      {&all_.qkv, dtype, max_rows, h.heads * h.head_dim_qk + h.kv_heads * (h.head_dim_qk + h.head_dim_v)},
       {&all_.k, dtype, max_rows, h.kv_heads * h.head_dim_qk},
       {&all_.v, dtype, max_rows, h.kv_heads * h.head_dim_v},
       {&all_.attended, dtype, max_rows, h.heads * h.head_dim_v},
@@ -45,7 +45,7 @@ Scratch::Scratch(Stream& stream, const Hyperparameters& h, DType dtype, int64_t 
 
 Activations Scratch::rows(int64_t count) const {
   const auto first = [count](const TensorView& view) { return view.slice(0, 0, count); };
-  return {first(all_.residual), first(all_.normed),   first(all_.delta), first(all_.q), first(all_.k),
+  return {first(all_.residual), first(all_.normed),   first(all_.delta), first(all_.qkv), first(all_.k),
           first(all_.v),        first(all_.attended), first(all_.gate),  first(all_.up)};
 }
 

@@ -8,7 +8,7 @@ namespace monotile::engine {
 /// Views of the first rows of each buffer. `rows` tokens; logits always f32.
 struct Activations {
   TensorView residual, normed, delta;  ///< [rows, hidden]
-  TensorView q, k, v, attended;        ///< [rows, heads * dim]
+  TensorView qkv, k, v, attended;      ///< [rows, heads * dim]; qkv those of q, k and v together, or q alone at its front
   TensorView gate, up;                 ///< [rows, feed_forward]
 };
 

@@ -4,6 +4,7 @@
 #include "monotile/lang/backend/emulated/machine.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -68,10 +69,10 @@ struct NamedBarrier {
 
 /// A fragment of sums that products on their way will write.
 struct Sums {
-  float* registers = nullptr;
+  void* registers = nullptr;
   int count = 0;
   uint64_t last = 0;  // product that writes it last
-  float values[128];
+  uint32_t bits[128];
 };
 struct StoreBox {
   Map map;
@@ -369,6 +370,14 @@ void carry_out(Lane& l, const StoreBox& s) {
 
 // --- products
 
+template <class V>
+V value_of(DType type, const unsigned char* p);
+template <>
+int32_t value_of(DType type, const unsigned char* p) {
+  if (type != DType::i8) fail("whole numbers of a type that has none");
+  return static_cast<int8_t>(*p);
+}
+template <>
 float value_of(DType type, const unsigned char* p) {
   uint16_t bits = 0;
   switch (type) {
@@ -417,9 +426,11 @@ void each_operand_row(const Product& p, Note note) {
   for (int row = 0; row < p.n; ++row) note(b.along_k(row, 0)), note(b.along_k(row, 16));
 }
 
-void carry_out(Program& program, Product& p) {
+/// `V`: of sums.
+template <class V>
+void carry_out_as(Program& program, Product& p) {
   const int size = p.type == DType::bf16 || p.type == DType::f16 ? 2 : 1, depth = 32 / size;
-  std::vector<float> a(static_cast<size_t>(64 * depth)), b(static_cast<size_t>(p.n * depth)),
+  std::vector<V> a(static_cast<size_t>(64 * depth)), b(static_cast<size_t>(p.n * depth)),
       d(static_cast<size_t>(64 * p.n));
   const Operand from_b(p.b);
   if (p.in_registers) {
@@ -431,13 +442,13 @@ void carry_out(Program& program, Product& p) {
         const int k = l % 4 * per_word + e % per_word + word / 2 * 4 * per_word;
         unsigned char bytes[4];
         std::memcpy(bytes, &p.words[l][word], 4);
-        a[static_cast<size_t>(row * depth + k)] = value_of(p.type, bytes + e % per_word * size);
+        a[static_cast<size_t>(row * depth + k)] = value_of<V>(p.type, bytes + e % per_word * size);
       }
     }
     for (int k = 0; k < depth; ++k) {
       for (int n = 0; n < p.n; ++n) {
         const uint32_t at = size == 2 ? from_b.across_k(n, k) : from_b.along_k(n, k);
-        b[static_cast<size_t>(k * p.n + n)] = value_of(p.type, program.at(at, static_cast<size_t>(size)));
+        b[static_cast<size_t>(k * p.n + n)] = value_of<V>(p.type, program.at(at, static_cast<size_t>(size)));
       }
     }
   } else {
@@ -445,11 +456,11 @@ void carry_out(Program& program, Product& p) {
     const auto bytes = static_cast<size_t>(size);
     for (int row = 0; row < 64; ++row) {
       for (int k = 0; k < depth; ++k)
-        a[static_cast<size_t>(row * depth + k)] = value_of(p.type, program.at(from_a.along_k(row, k * size), bytes));
+        a[static_cast<size_t>(row * depth + k)] = value_of<V>(p.type, program.at(from_a.along_k(row, k * size), bytes));
     }
     for (int n = 0; n < p.n; ++n) {
       for (int k = 0; k < depth; ++k)
-        b[static_cast<size_t>(k * p.n + n)] = value_of(p.type, program.at(from_b.along_k(n, k * size), bytes));
+        b[static_cast<size_t>(k * p.n + n)] = value_of<V>(p.type, program.at(from_b.along_k(n, k * size), bytes));
     }
   }
   // "Register Fragments for wgmma.mma_async.m64nNk16", accumulator.
@@ -459,23 +470,26 @@ void carry_out(Program& program, Product& p) {
   };
   const int wrong = planted(Fault::fragment_map) ? 1 : 0;
   for (int l = 0; l < 128; ++l) {
-    for (int e = 0; e < p.n / 2; ++e) d[place(l, e)] = p.keep ? p.sums[l ^ wrong]->values[e] : 0.0f;
+    for (int e = 0; e < p.n / 2; ++e) d[place(l, e)] = p.keep ? std::bit_cast<V>(p.sums[l ^ wrong]->bits[e]) : V{};
   }
   for (int row = 0; row < 64; ++row) {
-    float* const sums = d.data() + row * p.n;
+    V* const sums = d.data() + row * p.n;
     for (int k = 0; k < depth; ++k) {
-      const float x = a[static_cast<size_t>(row * depth + k)];
-      const float* const y = b.data() + k * p.n;
+      const V x = a[static_cast<size_t>(row * depth + k)];
+      const V* const y = b.data() + k * p.n;
       for (int n = 0; n < p.n; ++n) sums[n] += x * y[n];
     }
   }
   for (int l = 0; l < 128; ++l) {
-    for (int e = 0; e < p.n / 2; ++e) p.sums[l]->values[e] = d[place(l, e)];
+    for (int e = 0; e < p.n / 2; ++e) p.sums[l]->bits[e] = std::bit_cast<uint32_t>(d[place(l, e)]);
   }
   p.done = true;
 }
+void carry_out(Program& program, Product& p) {
+  p.type == DType::i8 ? carry_out_as<int32_t>(program, p) : carry_out_as<float>(program, p);
+}
 
-void issue(DType type, int n, float* d, const uint32_t* words, uint64_t a, uint64_t b, bool keep) {
+void issue(DType type, int n, void* d, const uint32_t* words, uint64_t a, uint64_t b, bool keep) {
   Lane& l = me();
   if (!l.products_open) fail("products without a fence before them");
   const int within = l.place.thread % 128;
@@ -501,8 +515,9 @@ void issue(DType type, int n, float* d, const uint32_t* words, uint64_t a, uint6
     }
     if (sums == nullptr) fail("sums of more than four products are on their way at one time");
     sums->registers = d, sums->count = n / 2;
-    std::memcpy(sums->values, d, sizeof(float) * static_cast<size_t>(n / 2));
-    std::fill(d, d + n / 2, std::numeric_limits<float>::quiet_NaN());
+    std::memcpy(sums->bits, d, sizeof(uint32_t) * static_cast<size_t>(n / 2));
+    const auto unknown = std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());  // and far from any sum of int8
+    for (int e = 0; e < n / 2; ++e) std::memcpy(static_cast<char*>(d) + 4 * e, &unknown, 4);
   }
   if (sums->count != n / 2) fail("products of different widths write the same registers");
   sums->last = number;
@@ -819,7 +834,7 @@ void barrier_arrive_after_chunks(uint32_t barrier) {
   ++my_clock()[static_cast<size_t>(l.agent)];
 }
 
-void issue_product(DType type, int n, float* d, uint64_t a, uint64_t b, bool keep) {
+void issue_product(DType type, int n, void* d, uint64_t a, uint64_t b, bool keep) {
   issue(type, n, d, nullptr, a, b, keep);
 }
 void issue_product_of_registers(DType type, int n, float* d, const uint32_t* a, uint64_t b, bool keep) {
@@ -856,7 +871,7 @@ void products_wait(int open) {
   }
   for (auto& s : l.sums) {
     if (s == nullptr || s->registers == nullptr || s->last >= end) continue;
-    std::memcpy(s->registers, s->values, sizeof(float) * static_cast<size_t>(s->count));
+    std::memcpy(s->registers, s->bits, sizeof(uint32_t) * static_cast<size_t>(s->count));
     s->registers = nullptr;
   }
 }
@@ -967,7 +982,7 @@ void multiply_m16n8k16(DType type, float* const (&d)[4], const uint32_t (&a)[4],
     const auto element = [](DType type, uint32_t word, int e) {
       unsigned char both[4];
       std::memcpy(both, &word, 4);
-      return value_of(type, both + e % 2 * 2);
+      return value_of<float>(type, both + e % 2 * 2);
     };
     // "Matrix Fragments for mma.m16n8k16 with floating point type".
     for (int l = 0; l < 32; ++l) {

@@ -243,6 +243,18 @@ TEST(PlantedFault, FasterThanTheChipCanBe) {
   Row product = row_of(152, 1e6, 5.5e11, "attention_full");
   place(product, h200());
   EXPECT_EQ(fault_of([&] { check_floor(product, Cache::hot); }), FaultKind::under_floor);  // arithmetic has no cache
+  // The limit of 8-bit operands is another: 1,375 TFLOP/s are possible, 5,500 are not.
+  for (const char* dtype : {"f8_e4m3", "f8_e5m2", "i8"}) {
+    for (const double us : {400.0, 100.0}) {
+      Row codes = row_of(us, 1e6, 5.5e11, "gemm_fp8");
+      codes.dtype = dtype;
+      place(codes, h200());
+      if (us > 200)
+        EXPECT_NO_THROW(check_floor(codes, Cache::hot)) << dtype;
+      else
+        EXPECT_EQ(fault_of([&] { check_floor(codes, Cache::hot); }), FaultKind::under_floor) << dtype;
+    }
+  }
   Row honest = row_of(134.8, 4.0 * 2 * 16384 * 4096);
   place(honest, h200());
   EXPECT_NO_THROW(check_floor(honest, Cache::cold));

@@ -28,11 +28,11 @@ class CompareTest(unittest.TestCase):
         self.earlier = json.loads((PEERS / "earlier.json").read_text())
         self.earlier.update(copy_gbs=4000, cublas_tflops=700)
 
-    def compare(self, then, now, *arguments, ceilings=None):
+    def compare(self, then, now, *arguments, ceilings=None, environment=None):
         """Exit code, and the lines with their verdicts."""
         self.earlier["rows"] = then
         (self.folder / "earlier.json").write_text(json.dumps(self.earlier))
-        result = {"environment": {}, "ceilings": ceilings or {"copy_gbs": 4000, "empty_node_us": 0.5}, "rows": now}
+        result = {"environment": environment or {}, "ceilings": ceilings or {"copy_gbs": 4000, "empty_node_us": 0.5}, "rows": now}
         (self.folder / "result.json").write_text(json.dumps(result))
         done = subprocess.run([sys.executable, PEERS / "compare.py", self.folder / "result.json", "--earlier", self.folder / "earlier.json", "--json",
                                self.folder / "out.json", *arguments], capture_output=True, text=True)
@@ -88,6 +88,34 @@ class CompareTest(unittest.TestCase):
         self.assertEqual((code, lines[0]["verdict"]), (0, "explained"))
         self.assertTrue(lines[0]["why"].startswith("method: "))
         self.assertEqual(self.compare([then], [figure(ADD, 20, launched_us=22)])[0], 1)
+
+    def test_two_event_timings_are_resolved_half_as_well(self):
+        for launched, code in ((9.1, 0), (8.8, 1)):
+            self.assertEqual(self.compare([{**ADD, "us": 10}], [figure(ADD, 7, launched_us=launched)])[0], code)
+
+    def test_events_may_hold_the_host_s_time(self):
+        now = figure(ADD, 4, launched_us=18, host_call_us={"median": 40})
+        code, lines = self.compare([{**ADD, "us": 10}], [now])
+        self.assertEqual((code, lines[0]["why"].split(":")[0]), (0, "host"))
+        self.assertEqual(self.compare([{**ADD, "us": 10}], [{**now, "host_call_us": {"median": 10}}])[0], 1)
+        self.assertEqual(self.compare([{**ADD, "us": 10}], [{**now, "launched_us": 7}])[0], 1)
+
+    def test_a_busy_chip_brackets_the_earlier_figure(self):
+        then = [{**PRODUCT, "tflops": 700}, {**ATTENTION, "tflops": 500}]
+        for warm, code in ((1e6 / 520, 0), (1e6 / 560, 1)):
+            now = [figure(PRODUCT, 1e6 / 700, launched_us=1e6 / 700), figure(ATTENTION, 1e6 / 600, launched_us=1e6 / 600, launched_warm_us=warm)]
+            code_now, lines = self.compare(then, now)
+            self.assertEqual((code_now, lines[0]["why"].startswith("regime")), (code, code == 0))
+
+    def test_another_machine_then_is_where_it_is_now(self):
+        for there, code in ((600, 0), (540, 1)):
+            then = [{**PRODUCT, "tflops": 700}, {**ATTENTION, "tflops": 500, "elsewhere": {"tflops": there, "cublas_tflops": 700}}]
+            self.assertEqual(self.compare(then, [figure(PRODUCT, 1e6 / 700), figure(ATTENTION, 1e6 / 610)])[0], code)
+
+    def test_another_version_is_named(self):
+        self.earlier["peer_versions"] = {ADD["peer"]: "1"}
+        for version, code in (("2", 0), ("1", 1)):
+            self.assertEqual(self.compare([{**ADD, "us": 20}], [figure(ADD, 10)], environment={"peers": {ADD["peer"]: version}})[0], code)
 
     def test_absent_and_failed_peers_are_named(self):
         then, failed = [{**ADD, "gbs": 3200}, {**ATTENTION, "tflops": 600}], figure(ADD, 0, status="failed", note="no such kernel")

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/model.hpp"
 #include "engine/paged_cache.hpp"
 #include "engine/tokenizer.hpp"
 #include "tests/engine/golden.hpp"
@@ -170,6 +171,20 @@ TEST(SmallGolden, OpenCL) {
   if (!device_present(kOpenCL)) GTEST_SKIP() << "no opencl:0";
   check_small_models("llama", kOpenCL, exact(), kExactLlama);
   check_small_models("gemma3", kOpenCL, exact(), kExactGemma);
+}
+
+/// Where weights are copied, those of one product lie together; in the file they stay where they are.
+TEST(Loading, QueriesKeysAndValuesLieTogetherOnDevices) {
+  for (const Device device : {Device{}, kCuda, kOpenCL}) {
+    if (!device_present(device)) continue;
+    const Model model = Model::load(model_path("small-llama-q8_0.gguf"), {.device = device});
+    const LayerWeights& layer = model.weights().layers.front();
+    ASSERT_EQ(layer.qkv.defined(), !device.host_memory()) << to_string(device);
+    if (!layer.qkv.defined()) continue;
+    EXPECT_EQ(layer.qkv.dim(0), layer.q.dim(0) + layer.k.dim(0) + layer.v.dim(0));
+    EXPECT_EQ(layer.q.data, layer.qkv.data);
+    EXPECT_EQ(layer.v.as<char>() - layer.k.as<char>(), storage_bytes(layer.k.dtype, layer.k.size()));
+  }
 }
 
 /// Each wrong parameter moves the logits as far as it moves the oracle's: so each one is read and used.

@@ -19,12 +19,6 @@ MT_DEVICE void put(T* to, const T (&d)[N][1]) {
   for (int e = 0; e < N; ++e) to[e * 64 + lane_of_wave()] = d[e][0];
 }
 
-extern "C" MT_KERNEL void int8_products(int* c, const uint32_t* from) {
-  const operands o = operands_of(from);
-  int d[16][1] = {};
-  multiply_int8<arch>(d, o.a, o.b);
-  put(c, d);
-}
 extern "C" MT_KERNEL void narrow_products(float* c, const uint32_t* from) {
   const operands o = operands_of(from);
   float d[4][1] = {};

@@ -17,6 +17,7 @@ constexpr bool operands_are_covered() {
 }
 static_assert(operands_are_covered<mma_m16n8k16>());
 static_assert(operands_are_covered<mma_m16n8k8>());
+static_assert(operands_are_covered<mma_m16n8k32>());
 static_assert(operands_are_covered<mfma_m32n32k8>());
 static_assert(covers_exactly_once<fragment_c<wgmma_m64<64>>>(128));
 static_assert(covers_exactly_once<fragment_c<wgmma_m64<128>>>(128));
@@ -40,8 +41,24 @@ constexpr bool vectors_are_neighbours() {
   }
   return true;
 }
-static_assert(vectors_are_neighbours<mma_m16n8k16>() && vectors_are_neighbours<mma_m16n8k8>() && vectors_are_neighbours<mfma_m32n32k8>() &&
+static_assert(vectors_are_neighbours<mma_m16n8k16>() && vectors_are_neighbours<mma_m16n8k32>() && vectors_are_neighbours<mma_m16n8k8>() && vectors_are_neighbours<mfma_m32n32k8>() &&
               vectors_are_neighbours<wgmma_m64<256>>());
+
+/// Operands of int8 lie as those of 16 bits do, byte by byte: so one way of reading fragments (ldmatrix) serves both.
+constexpr bool bytes_lie_as_halves_do() {
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int e = 0; e < mma_m16n8k32::a_elements; ++e) {
+      const coordinate byte = mma_m16n8k32::a(lane, e), half = mma_m16n8k16::a(lane, e / 2);
+      if (byte.row != half.row || byte.col != half.col * 2 + e % 2) return false;
+    }
+    for (int e = 0; e < mma_m16n8k32::b_elements; ++e) {
+      const coordinate byte = mma_m16n8k32::b(lane, e), half = mma_m16n8k16::b(lane, e / 2);
+      if (byte.row != half.row || byte.col != half.col * 2 + e % 2) return false;
+    }
+  }
+  return true;
+}
+static_assert(bytes_lie_as_halves_do());
 
 /// An accumulator of wgmma holds the same places as mma.sync's of the four warps, block after block: so one store
 /// (stmatrix) serves both.

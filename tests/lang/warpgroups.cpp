@@ -28,7 +28,17 @@ template <>
 [[maybe_unused]] float rounded<float>(double v) {
   return static_cast<float>(v);
 }
+template <>
+[[maybe_unused]] int8_t rounded<int8_t>(double v) {
+  return std::isnan(v) ? int8_t{77} : static_cast<int8_t>(std::lround(v * 128 - 0.5));  // NaN: what is not part of a matrix
+}
+template <>
+[[maybe_unused]] int32_t rounded<int32_t>(double v) {
+  return std::isnan(v) ? INT32_MIN : static_cast<int32_t>(v);
+}
 double value(float v) { return static_cast<double>(v); }
+double value(int8_t v) { return static_cast<double>(v); }
+double value(int32_t v) { return v == INT32_MIN ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(v); }
 template <class T>
 double value(T v) {
   return static_cast<double>(to_float(v));
@@ -74,7 +84,7 @@ struct Shape {
 /// One product with bias and residual; its result, all of it, padding too.
 template <class Cfg, class T, class C, class Epilogue = kernels::AffineEpilogue>
 std::vector<double> product(const Shape& s, bool check) {
-  constexpr bool kAcross = std::is_same_v<Epilogue, kernels::AcrossEpilogue>;
+  constexpr bool kAcross = kernels::lies_across<Epilogue>, kWhole = std::is_same_v<C, int32_t>;
   constexpr int kPadding = 16 / static_cast<int>(sizeof(T));
   Matrices<T> a(s.m, s.k, s.batch, kPadding, 1), b(s.n, s.k, s.batch, 0, 2);
   Matrices<C> c(kAcross ? s.n : s.m, kAcross ? s.m : s.n, s.batch, s.c_padding, 0),
@@ -91,7 +101,7 @@ std::vector<double> product(const Shape& s, bool check) {
              s.m,
              s.n,
              s.split};
-  constexpr bool kAffine = !std::is_same_v<Epilogue, kernels::ScaledEpilogue>;
+  constexpr bool kAffine = std::is_base_of_v<kernels::AffineEpilogue, Epilogue>;
   if constexpr (kAffine) {
     p.epilogue.scale = 0.5f;
     p.epilogue.bias = {bias.data(), DType::f32, false};
@@ -115,11 +125,11 @@ std::vector<double> product(const Shape& s, bool check) {
           sum += term, size += std::abs(term);
         }
         const size_t at = (kAcross ? c.at(i, n, m) : c.at(i, m, n)) - c.first;
-        sum *= 0.5;
-        if (kAffine)
+        if (!kWhole) sum *= 0.5;
+        if (kAffine && !kWhole)
           sum += static_cast<double>(bias[static_cast<size_t>(kAcross ? m : n)]) +
                  value(residual.memory[residual.first + at]);
-        const double bound = size * s.k * 0x1p-24 + (sizeof(C) == 4 ? 1e-5 : 0x1p-8) * (std::abs(sum) + 4);
+        const double bound = kWhole ? 0.0 : size * s.k * 0x1p-24 + (sizeof(C) == 4 ? 1e-5 : 0x1p-8) * (std::abs(sum) + 4);
         if (!(std::abs(all[at] - sum) <= bound)) {
           ADD_FAILURE() << "matrix " << i << " row " << m << " column " << n << ": " << all[at] << ", wanted " << sum;
           return all;
@@ -145,6 +155,12 @@ using Pingpong = tile_config<schedule::pingpong, 64, 64, 64, 3, 2, 2>;  // clust
 using Split = tile_config<schedule::split, 128, 64, 64, 2>;
 using Few = tile_config<schedule::pingpong, 128, 16, 64, 3>;
 using Codes = tile_config<schedule::cooperative, 128, 64, 128, 2>;
+using CodesInTurns = tile_config<schedule::pingpong, 64, 64, 128, 3, 2, 2>;
+using CodesSplit = tile_config<schedule::split, 128, 64, 128, 2>;
+using FewPairs = tile_config<schedule::pingpong, 128, 64, 64, 3, 2>;
+using FewHalf = tile_config<schedule::split, 64, 64, 64, 4>;
+using WideCodes = tile_config<schedule::cooperative, 128, 192, 128, 2>;
+using FewCodes = tile_config<schedule::pingpong, 128, 16, 128, 3>;
 
 /// Several tiles for a program, edges in all directions, results by the copy engine and, where rows are not aligned, from registers.
 TEST(WarpgroupsEmulated, Cooperative) {
@@ -161,8 +177,48 @@ TEST(WarpgroupsEmulated, SplitSteps) {
   product<Split, bfloat16_t, float>({.m = 100, .n = 72, .k = 456, .split = 3}, true);
   product<Split, half_t, half_t>({.m = 128, .n = 64, .k = 128, .split = 2}, true);
 }
+/// Activations shared by two programs, an odd number of tiles of weights; and tiles of 64 rows, whose steps the warpgroups take in turns: an odd number,
+/// an even one, one for both.
+TEST(WarpgroupsEmulated, FewRows) {
+  using Across = kernels::AcrossEpilogue;
+  product<FewPairs, bfloat16_t, bfloat16_t, Across>({.m = 300, .n = 50, .k = 200, .programs = 2}, true);
+  product<FewPairs, half_t, half_t, Across>({.m = 128, .n = 64, .k = 328}, true);
+  for (const int split : {1, 2, 3}) {
+    for (const int k : {64, 200, 448, 520})
+      product<FewHalf, bfloat16_t, bfloat16_t, Across>({.m = 140, .n = 33, .k = k, .split = split}, true);
+  }
+  const Shape small{.m = 64, .n = 64, .k = 576, .split = 2};
+  const auto right = product<FewHalf, bfloat16_t, float, Across>(small, true);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<FewHalf, bfloat16_t, float, Across>(small, false)), right)) << "seed " << seed;
+  }
+}
 TEST(WarpgroupsEmulated, Codes) {
   product<Codes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 72, .k = 272}, true);
+}
+/// Sums of stages in turns: an odd number, an even one, one alone; both halves of a wide tile; programs that share the stages.
+TEST(WarpgroupsEmulated, SumsOfStages) {
+  for (const int k : {128, 256, 400, 640}) {
+    product<Codes, e4m3_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = k, .programs = 1}, true);
+    product<WideCodes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 200, .k = k, .programs = 1}, true);
+  }
+  product<CodesSplit, e5m2_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = 656, .split = 3}, true);
+  const Shape small{.m = 128, .n = 192, .k = 400, .programs = 1};
+  const auto right = product<WideCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, true);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<WideCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, false)), right)) << "seed " << seed;
+  }
+}
+
+TEST(WarpgroupsEmulated, Int8) {
+  product<Codes, int8_t, int32_t>({.m = 150, .n = 72, .k = 272}, true);
+  product<Codes, int8_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 72, .k = 272}, true);
+  product<CodesInTurns, int8_t, float, kernels::ScaledEpilogue>({.m = 200, .n = 70, .k = 400, .programs = 4}, true);
+  product<CodesSplit, int8_t, int32_t>({.m = 100, .n = 72, .k = 656, .split = 3}, true);
+  product<FewCodes, int8_t, int32_t, kernels::ScaledAcrossEpilogue>({.m = 200, .n = 11, .k = 272, .programs = 1}, true);
+  product<FewCodes, int8_t, half_t, kernels::ScaledAcrossEpilogue>({.m = 200, .n = 11, .k = 16, .programs = 1}, true);
 }
 
 /// Small enough for many seeds.

@@ -11,9 +11,14 @@ using namespace ops::tiles;  // NOLINT
 
 constexpr int64_t kUnits = 132;  // of an H200
 
-/// What is compiled for sm_90a, of 16-bit operands and of 8-bit ones.
-bool on_hopper(uint32_t c) { return c >= kRing && c != kStaged && c != kFewStaged && (c < kRing8 || c > kStaged8); }
+/// What is compiled for sm_90a, of 16-bit operands, of 8-bit floats and of int8.
+bool on_hopper(uint32_t c) {
+  return c >= kRing && c != kStaged && c != kFewStaged && kShapes[c].operand_bytes == 2 && !kShapes[c].only_by_table;
+}
 bool on_hopper8(uint32_t c) { return c >= kRing8 && c < kStaged8; }
+bool on_hopper_ints(uint32_t c) {
+  return c == kRing8 || c == kSplit8 || (c >= kWideInts && c <= kNarrowInts) || (c >= kFewRing8 && c <= kFew64Ints);
+}
 
 std::pair<uint32_t, int> choice(int64_t m, int64_t n, int64_t k, bool engine = true) {
   const Pick best = pick_tile(m, n, k, engine, kUnits, on_hopper);
@@ -47,6 +52,14 @@ TEST(GemmChoice, EightBits) {
   EXPECT_EQ(pick_tile(512, 4096, 4096, true, kUnits, on_hopper8).config, kSquare8);
   EXPECT_EQ(pick_tile(4096, 4096, 4096, false, kUnits, on_hopper8).config, kRing8);
 }
+// Not measured: as the 16-bit tiles of as many bytes.
+TEST(GemmChoice, Int8) {
+  EXPECT_EQ(pick_tile(8192, 8192, 8192, true, kUnits, on_hopper_ints).config, kWideInts);
+  EXPECT_EQ(pick_tile(512, 4096, 8192, true, kUnits, on_hopper_ints).config, kSquareInts);
+  EXPECT_EQ(pick_tile(1, 14336, 4096, true, kUnits, on_hopper_ints).config, kFew16Ints);
+  EXPECT_EQ(pick_tile(64, 128256, 4096, true, kUnits, on_hopper_ints).config, kFew64Ints);
+  EXPECT_EQ(pick_tile(4096, 4096, 4096, false, kUnits, on_hopper_ints).config, kRing8);
+}
 // Weights are streamed once wherever a tile can hold all rows.
 TEST(GemmChoice, RowsDoNotSplitOverTilesOfWeights) {
   for (int64_t m = 17; m <= kMostFewRows; ++m) {
@@ -58,6 +71,23 @@ TEST(GemmChoice, WhatIsNotBuiltOrDoesNotSuitIsLeftOut) {
   EXPECT_EQ(choice(1, 4096, 4096, false).first, kFewRing);
   EXPECT_EQ(choice(4096, 4096, 4096, false).first, kRing);
   EXPECT_EQ(pick_tile(1, 64, 64, true, kUnits, [](uint32_t) { return false; }).config, kConfigs);
+}
+/// What the sweep over random shapes says of a shape that lost.
+TEST(GemmChoice, WhatAChoiceGivesAway) {
+  const Losses whole = losses_of(kWide, 1, 128 * 132, 256, 64 * 100, kUnits);
+  EXPECT_EQ(whole.programs, 132);
+  EXPECT_EQ(whole.steps, 100);
+  EXPECT_NEAR(whole.empty, 0.0, 1e-12);
+  EXPECT_NEAR(whole.edges, 0.0, 1e-12);
+  EXPECT_NEAR(whole.filling, 5.0 / (5.0 + 65.7), 1e-12);
+  const Losses one_more = losses_of(kWide, 1, 128 * 133, 256, 64, kUnits);
+  EXPECT_NEAR(one_more.empty, 131.0 / 264.0, 1e-12);
+  EXPECT_NEAR(losses_of(kWide, 1, 1, 256, 64, kUnits).edges, 127.0 / 128.0, 1e-12);
+  const Losses few = losses_of(kFew16, 1, 16, 128 * 66, 4096, kUnits);  // lies across: the columns fill the rows of tiles
+  EXPECT_EQ(few.programs, 66);
+  EXPECT_NEAR(few.empty, 0.5, 1e-12);
+  EXPECT_NEAR(few.edges, 0.0, 1e-12);
+  EXPECT_EQ(losses_of(kSplit, 4, 128, 128, 64 * 16, kUnits).steps, 4);
 }
 TEST(GemmChoice, LargeClustersLeaveMultiprocessorsEmpty) {
   EXPECT_EQ(programs_at_once(132, 1), 132);

@@ -394,8 +394,8 @@ TEST_P(GemmTilesTest, Forms) {
     check({.a = DType::f32, .c = DType::f32, .m = 47, .n = 69, .k = 300, .b = DType::f16, .form = form});
     check({.a = DType::f32, .c = DType::f32, .m = 130, .n = 69, .k = 300, .form = form, .cast = ProductCast::bf16});
     check({.a = DType::f32, .c = DType::f32, .m = 47, .n = 130, .k = 301, .offset = 1, .form = form, .cast = ProductCast::tf32});
-    if (device().kind != DeviceKind::cpu) continue;
     check({.a = DType::i8, .c = DType::i32, .m = 47, .n = 69, .k = 301, .padding = 1, .form = form});
+    if (device().kind != DeviceKind::cpu) continue;
     check({.a = DType::f32, .c = DType::f32, .m = 5, .n = 6, .k = 0, .bias = DType::f32, .form = form});
   }
 }
@@ -525,11 +525,13 @@ TEST_P(GemmTilesTest, EveryCodeOfFp8) {
 
 /// Sums of codes are exact, also where both are -128 all along.
 TEST_P(GemmTilesTest, Int8) {
-  if (device().kind != DeviceKind::cpu) GTEST_SKIP() << "int8 on CPU only";
-  for (const int64_t m : {1, 7, 14, 33}) {
+  for (const int64_t m : {1, 7, 14, 33, 70}) {
     for (const int64_t n : {1, 16, 37}) {
-      for (const int64_t k : {0, 1, 3, 64, 130, 1030})
+      for (const int64_t k : {0, 1, 3, 64, 130, 1030}) {
+        if (slow() && k == 1030 && m % 7 != 0) continue;
         check({.a = DType::i8, .c = DType::i32, .m = m, .n = n, .k = k, .padding = 3, .offset = 1});
+        check({.a = DType::i8, .c = DType::i32, .m = m, .n = n, .k = k, .padding = (16 - k % 16) % 16});  // what copy engines take
+      }
     }
   }
   for (const DType c : {DType::f32, DType::bf16, DType::f16}) {
@@ -545,9 +547,14 @@ TEST_P(GemmTilesTest, Int8) {
            .b_scales = 41});
     check({.a = DType::i8, .c = c, .m = 30, .n = 41, .k = 2, .offset = 1, .a_scales = 1, .b_scales = 41});
     check({.a = DType::i8, .c = c, .m = 30, .n = 41, .k = 2, .in_place = true, .a_scales = 30});
+    const int64_t k = c == DType::f16 ? 2 : 160;
+    check({.a = DType::i8, .c = c, .m = 70, .n = 72, .k = k, .padding = 16 - k % 16, .bias = c, .residual = DType::f32, .a_scales = 70, .b_scales = 72});
+    check({.a = DType::i8, .c = c, .m = 70, .n = 72, .k = k, .padding = 16 - k % 16, .a_scales = 70, .b_scales = 1});
   }
+  for (const ProductForm form : {ProductForm::nn, ProductForm::tn})
+    check({.a = DType::i8, .c = DType::f32, .m = 33, .n = 70, .k = 145, .padding = 3, .form = form, .a_scales = 33});
   for (const double sign : {-128.0, 127.0}) {
-    const Case s{.a = DType::i8, .c = DType::i32, .m = 3, .n = 40, .k = 65536};
+    const Case s{.a = DType::i8, .c = DType::i32, .m = 3, .n = slow() ? 9 : 40, .k = 65536};
     Operands o = operands(s);
     o.a.fill(-128.0);
     o.b.fill(sign);
@@ -557,6 +564,32 @@ TEST_P(GemmTilesTest, Int8) {
       for (int64_t i = 0; i < o.c.size(); ++i) ASSERT_EQ(o.c.get(i), -128.0 * sign * 65536.0) << to_string(path);
     }
   }
+}
+
+/// Every tile that this target has for int8, to whole sums and, with factors, to all types of results.
+TEST_P(GemmTilesTest, EveryConfigurationOfInt8) {
+  if (device().kind == DeviceKind::cpu) GTEST_SKIP() << "each path of a CPU has one";
+  const DType t = DType::i8;
+  int found = 0;
+  for (config_ = 0; config_ < ops::tiles::kConfigs; ++config_) {
+    forced_ = find_kernel(ops::tiles::kernel_name(config_), target_of(device_info(device())),
+                          ops::tiles::variant(t, config_));
+    if (forced_ == nullptr) continue;
+    ++found;
+    const bool splits = ops::tiles::kShapes[config_].kind == lang::schedule::split, few = ops::tiles::lies_across(config_);
+    for (const int split : {1, 2, 4, 8}) {
+      if ((split > 1) != splits) continue;
+      split_ = split;
+      SCOPED_TRACE(std::string(ops::tiles::kConfigNames[config_]) + " split " + std::to_string(split));
+      for (const int64_t m : few ? std::vector<int64_t>{1, 17, 64} : std::vector<int64_t>{slow() ? 140 : 270})
+        check({.a = t, .c = DType::i32, .m = m, .n = slow() ? 140 : 600, .k = slow() ? 400 : 1296});
+      const int64_t m = few ? 33 : 130;
+      for (const DType c : {DType::f32, DType::f16, DType::bf16})
+        check({.a = t, .c = c, .m = m, .n = 144, .k = c == DType::f16 ? 2 : 208, .padding = c == DType::f16 ? 14 : 0, .bias = DType::f32, .residual = c, .a_scales = m, .b_scales = 144});
+      check({.a = t, .c = DType::bf16, .m = m, .n = 141, .k = 205, .padding = 3, .in_place = true, .a_scales = 1});
+    }
+  }
+  EXPECT_GT(found, 0) << "int8 is built for every target";
 }
 
 /// More rows than are packed at a time, and more than a program takes.
@@ -646,7 +679,7 @@ TEST(SharedMemoryEmulated, NoBankConflicts) {
     const Device device{DeviceKind::emulated, static_cast<int16_t>(wave)};
     Stream stream(device);
     TestTensor a = TestTensor::random(a_type, {128, 128}, 1), b = TestTensor::random(b_type, {128, 128}, 2),
-               c(a_type, {128, 128});
+               c(a_type == DType::i8 ? DType::i32 : a_type, {128, 128});
     GemmArgs args;
     args.a = a.on(stream), args.b = b.on(stream), args.c = c.on(stream), args.cast = cast;
     const Plan<GemmArgs> plan = plan_of(ops::gemm_tiles, args, device);
@@ -663,6 +696,7 @@ TEST(SharedMemoryEmulated, NoBankConflicts) {
     EXPECT_LE(passes(wave, DType::f32, DType::f32, ProductCast::none), 1.0) << "wave of " << wave;
   }
   EXPECT_EQ(passes(32, DType::f32, DType::f32, ProductCast::tf32), 1.0);
+  for (const int wave : {32, 64}) EXPECT_EQ(passes(wave, DType::i8, DType::i8, ProductCast::none), 1.0) << "wave of " << wave;
 }
 
 }  // namespace

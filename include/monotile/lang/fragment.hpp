@@ -26,6 +26,16 @@ struct mma_m16n8k16 : instruction<32, 16, 8, 16> {
   static MT_FN constexpr coordinate c(int lane, int e) { return {lane / 4 + e / 2 * 8, lane % 4 * 2 + e % 2}; }
 };
 
+/// mma.sync m16n8k32 of int8, four to a word: PTX ISA, "Matrix Fragments for mma.m16n8k32". Counted in bytes as mma_m16n8k16.
+struct mma_m16n8k32 : instruction<32, 16, 8, 32> {
+  static constexpr int c_vector = 2;
+  static MT_FN constexpr coordinate a(int lane, int e) {
+    return {lane / 4 + e / 4 % 2 * 8, lane % 4 * 4 + e % 4 + e / 8 * 16};
+  }
+  static MT_FN constexpr coordinate b(int lane, int e) { return {lane / 4, lane % 4 * 4 + e % 4 + e / 4 * 16}; }
+  static MT_FN constexpr coordinate c(int lane, int e) { return mma_m16n8k16::c(lane, e); }
+};
+
 /// mma.sync m16n8k8 of tf32 operands, a word each: PTX ISA, "Matrix Fragments for mma.m16n8k8".
 struct mma_m16n8k8 : instruction<32, 16, 8, 8> {
   static constexpr int c_vector = 2;

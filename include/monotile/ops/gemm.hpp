@@ -33,7 +33,7 @@ enum class ProductForm : uint8_t {
 /// dtype of a, and may be c. activation: identity (no gate), silu or gelu_tanh; not with codes nor int8_block. Others are structs of your own, compiled in your
 /// own translation unit (docs/language.md).
 ///
-/// int8 (on CPU): a and b i8, k <= 2^16, the sums exact. c i32 is the sums as they are, without scales, bias or residual; c f32, f16 or bf16 is
+/// int8: a and b i8, k <= 2^16, so that the int32 sums are exact on every device (k 2^14 <= 2^30, -128 included). c i32 is the sums as they are, without scales, bias or residual; c f32, f16 or bf16 is
 /// sum a_scale b_scale + bias (+ residual), the scales f32, [1] for the whole operand or [m] and [n]; bias and residual f32 or the dtype of c.
 ///
 /// fp8: a and b both f8_e4m3 or both f8_e5m2, c f32, f16 or bf16, scales, bias and residual as for int8. Codes enter exactly; on sm_90a, whose

@@ -234,10 +234,17 @@ Baselines<ops::AttentionArgs> baselines(const DeviceInfo& device, const ops::Att
   return cudnn_baseline(device, a);
 }
 
+/// Packed operands of 8 bits, in rows of whole 16 bytes, with the results that the library has for them.
+bool packed_codes(const ops::GemmArgs& g) {
+  if (!is_code(g.a.dtype) || g.b.dtype != g.a.dtype || !g.a.contiguous() || !g.b.contiguous() || !g.c.contiguous()) return false;
+  if (g.a.dim(-1) % 16 != 0 || g.c.dim(-1) % 8 != 0) return false;
+  return g.a.dtype == DType::i8 ? g.c.dtype == DType::i32 : g.c.dtype == DType::bf16 || g.c.dtype == DType::f16;
+}
+
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& a) {
   if (device.device.kind == DeviceKind::cpu) return host_product_baselines(a);
   if (device.device.kind == DeviceKind::hip) return hipblaslt_baseline(device, a);
-  if (device.device.kind != DeviceKind::cuda || !packed({a.c, a.a, a.b}) || a.bias.defined() || a.residual.defined())
+  if (device.device.kind != DeviceKind::cuda || !(packed({a.c, a.a, a.b}) || packed_codes(a)) || a.bias.defined() || a.residual.defined())
     return {};
   return cublaslt_baseline(device, a);
 }

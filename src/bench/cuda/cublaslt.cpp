@@ -53,6 +53,8 @@ struct Library {
 cudaDataType_t type_of(DType dtype) {
   if (dtype == DType::f8_e4m3) return CUDA_R_8F_E4M3;
   if (dtype == DType::f8_e5m2) return CUDA_R_8F_E5M2;
+  if (dtype == DType::i8) return CUDA_R_8I;
+  if (dtype == DType::i32) return CUDA_R_32I;
   return dtype == DType::f16 ? CUDA_R_16F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
@@ -62,20 +64,22 @@ struct Product {
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algo{};
   Buffer workspace;
+  bool integers = false;  ///< int8 to int32
   static constexpr size_t kWorkspace = size_t{64} << 20;
 
   Product(const Library& lib, const ops::GemmArgs& args, bool fast) : workspace(args.c.device, kWorkspace) {
     const auto m = static_cast<uint64_t>(args.c.dim(0)), n = static_cast<uint64_t>(args.c.dim(1)),
                k = static_cast<uint64_t>(args.a.dim(1));
     const cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
-    lib.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    integers = args.a.dtype == DType::i8;
+    lib.desc_create(&desc, integers ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F, integers ? CUDA_R_32I : CUDA_R_32F);
     lib.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed));
     lib.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &plain, sizeof(plain));
     const cudaDataType_t type = type_of(args.a.dtype);
     lib.layout_create(&a, type, k, n, static_cast<int64_t>(k));
     lib.layout_create(&b, type, k, m, static_cast<int64_t>(k));
     lib.layout_create(&c, type_of(args.c.dtype), n, m, static_cast<int64_t>(n));
-    if (is_code(args.a.dtype)) set_scales(lib, args, fast);
+    if (is_code(args.a.dtype) && !integers) set_scales(lib, args, fast);
   }
 
   /// A factor for each row of both operands. `fast`: sums as the instructions keep them, which cuts their low bits.
@@ -94,7 +98,9 @@ struct Product {
 
   cublasStatus_t run(const Library& lib, cudaStream_t stream, const ops::GemmArgs& args) const {
     const float one = 1.0f, zero = 0.0f;
-    return lib.matmul(lib.handle, desc, &one, args.b.data, a, args.a.data, b, &zero, args.c.data, c, args.c.data, c,
+    const int32_t whole_one = 1, whole_zero = 0;
+    const void *const alpha = integers ? static_cast<const void*>(&whole_one) : &one, *const beta = integers ? static_cast<const void*>(&whole_zero) : &zero;
+    return lib.matmul(lib.handle, desc, alpha, args.b.data, a, args.a.data, b, beta, args.c.data, c, args.c.data, c,
                       &algo, workspace.data(), kWorkspace, stream);
   }
 };
@@ -127,7 +133,7 @@ Baselines<ops::GemmArgs> cublaslt_baseline(const DeviceInfo&, const ops::GemmArg
   if (!lib.absent.empty()) return {};
   // Of 8-bit floats sums like ours first (docs/notes/gemm-h200.md); the library has both only for some shapes.
   for (const bool fast : {false, true}) {
-    if (fast && !is_code(args.a.dtype)) break;
+    if (fast && (!is_code(args.a.dtype) || args.a.dtype == DType::i8)) break;
     const auto product = std::make_shared<Product>(lib, args, fast);
     if (!pick_best(lib, *product, args)) continue;
     return {{"vendor", fast ? "cuBLASLt, best of 8, fast sums" : "cuBLASLt, best of 8", [&lib, product](Stream& stream, const ops::GemmArgs& a) {

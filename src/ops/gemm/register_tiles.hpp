@@ -39,7 +39,7 @@ constexpr bool multiplies() {
 /// What the library's own products end with: codes have factors of rows and columns.
 template <class T, uint32_t C>
 using epilogue_of = std::conditional_t<
-    tiles::lies_across(C), kernels::AcrossEpilogue,
+    tiles::lies_across(C), std::conditional_t<sizeof(T) == 1, kernels::ScaledAcrossEpilogue, kernels::AcrossEpilogue>,
     std::conditional_t<sizeof(T) == 1, kernels::ScaledEpilogue, kernels::AffineEpilogue>>;
 
 /// By configuration.

@@ -26,6 +26,10 @@ enum Config : uint32_t {
   kNarrow8,
   kSplit8,
   kStaged8,
+  // Of int8, whose sums are whole: the tiles of 16-bit operands.
+  kWideInts,
+  kSquareInts,
+  kNarrowInts,
   // From here on for few rows of a: tiles lie across the result, so that the weights fill the rows of the instructions and are streamed once.
   kFewRing,  ///< every GPU but AMD's, any alignment
   kFew16,    ///< sm_90a: up to 16 rows
@@ -33,6 +37,13 @@ enum Config : uint32_t {
   kFewSplit16,  ///< few tiles, many steps
   kFewSplit64,
   kFewStaged,  ///< CDNA, any alignment
+  kFew64Pairs,  ///< two programs share the activations
+  kFewHalf64,   ///< 64 rows of weights: twice as many programs, whose warpgroups take the steps in turns
+  // The same for int8.
+  kFewRing8,
+  kFew16Ints,
+  kFew64Ints,
+  kFewStaged8,
   // From here on for operands of different types, fp32 and GGUF blocks: converted as they are copied, any alignment and form.
   kRingMixed,    ///< to bf16
   kStagedMixed,  ///< the same, CDNA
@@ -44,10 +55,11 @@ enum Config : uint32_t {
 /// What tables and reports call them.
 inline constexpr const char* kConfigNames[] = {
     "plain",  "plain16", "plain8", "ring",   "wide",     "broad",   "square",      "narrow",      "split",
-    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "fewring",     "few16",
-    "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
+    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "wideints",    "squareints",
+    "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "few64pairs", "fewhalf64-", "fewring8", "few16ints",
+    "few64ints", "fewstaged8", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
 static_assert(sizeof(kConfigNames) / sizeof(kConfigNames[0]) == kConfigs);
-constexpr bool lies_across(uint32_t config) { return config >= kFewRing && config <= kFewStaged; }
+constexpr bool lies_across(uint32_t config) { return config >= kFewRing && config <= kFewStaged8; }
 constexpr bool converts(uint32_t config) { return config >= kRingMixed; }
 constexpr int64_t kMostFewRows = 64;
 constexpr const char* kernel_name(uint32_t config, bool gated = false) {
@@ -93,6 +105,12 @@ struct config_at<kSplit8> : tile_config<schedule::split, 128, 128, 128, 6> {};
 template <>
 struct config_at<kStaged8> : tile_config<schedule::staged, 128, 128, 64, 1> {};
 template <>
+struct config_at<kWideInts> : tile_config<schedule::cooperative, 128, 256, 128, 4, 1, 16> {};
+template <>
+struct config_at<kSquareInts> : tile_config<schedule::pingpong, 128, 128, 128, 6, 2, 8> {};
+template <>
+struct config_at<kNarrowInts> : tile_config<schedule::pingpong, 128, 64, 128, 8, 1, 8> {};
+template <>
 struct config_at<kFewRing> : tile_config<schedule::ring, 128, 64, 64, 4> {};
 template <>
 struct config_at<kFew16> : tile_config<schedule::pingpong, 128, 16, 64, 9> {};
@@ -104,6 +122,18 @@ template <>
 struct config_at<kFewSplit64> : tile_config<schedule::split, 128, 64, 64, 8> {};
 template <>
 struct config_at<kFewStaged> : tile_config<schedule::staged, 128, 64, 32, 1> {};
+template <>
+struct config_at<kFew64Pairs> : tile_config<schedule::pingpong, 128, 64, 64, 7, 2> {};
+template <>
+struct config_at<kFewHalf64> : tile_config<schedule::split, 64, 64, 64, 12> {};
+template <>
+struct config_at<kFewRing8> : tile_config<schedule::ring, 128, 64, 128, 4> {};
+template <>
+struct config_at<kFew16Ints> : tile_config<schedule::pingpong, 128, 16, 128, 9> {};
+template <>
+struct config_at<kFew64Ints> : tile_config<schedule::pingpong, 128, 64, 128, 7> {};
+template <>
+struct config_at<kFewStaged8> : tile_config<schedule::staged, 128, 64, 64, 1> {};
 template <>
 struct config_at<kRingMixed> : tile_config<schedule::ring, 128, 128, 64, 3> {};
 template <>

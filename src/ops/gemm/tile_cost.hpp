@@ -19,6 +19,7 @@ struct TileShape {
   /// Bytes of memory per microsecond that its rings keep moving.
   double bytes_per_us = 4.2e6;
   int operand_bytes = 2;  ///< of an element
+  bool only_by_table = false;  ///< not timed yet: benchmarks and tuning try it, the model does not choose it
 };
 template <uint32_t C>
 constexpr TileShape shape_of(double step_us, double per_tile_us, double bytes_per_us = 4.2e6) {
@@ -27,6 +28,10 @@ constexpr TileShape shape_of(double step_us, double per_tile_us, double bytes_pe
 }
 constexpr TileShape eight_bits(TileShape s) {
   s.operand_bytes = 1;
+  return s;
+}
+constexpr TileShape only_by_table(TileShape s) {
+  s.only_by_table = true;
   return s;
 }
 inline constexpr TileShape kShapes[kConfigs] = {
@@ -48,12 +53,22 @@ inline constexpr TileShape kShapes[kConfigs] = {
     eight_bits(shape_of<kNarrow8>(0.35, 5.0, 3.5e6)),
     eight_bits(shape_of<kSplit8>(0.62, 6.7, 3.5e6)),
     eight_bits(shape_of<kStaged8>(0.5, 4.0)),
+    // As many bytes, as many instructions of the same length as the 16-bit tiles; not measured.
+    eight_bits(shape_of<kWideInts>(0.657, 5.0, 3.5e6)),
+    eight_bits(shape_of<kSquareInts>(0.353, 1.8, 3.5e6)),
+    eight_bits(shape_of<kNarrowInts>(0.187, 4.0, 3.5e6)),
     shape_of<kFewRing>(0.5, 3.0),  // not measured
     shape_of<kFew16>(0.24, 2.0, 4.6e6),
     shape_of<kFew64>(0.27, 2.8, 4.2e6),
     shape_of<kFewSplit16>(0.24, 2.1, 4.3e6),
     shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
     shape_of<kFewStaged>(0.25, 3.0),  // not measured
+    only_by_table(shape_of<kFew64Pairs>(0.25, 2.8, 4.4e6)),
+    only_by_table(shape_of<kFewHalf64>(0.18, 2.5, 4.4e6)),
+    eight_bits(shape_of<kFewRing8>(0.5, 3.0)),  // these four not measured either
+    eight_bits(shape_of<kFew16Ints>(0.24, 2.0, 4.6e6)),
+    eight_bits(shape_of<kFew64Ints>(0.27, 2.8, 4.2e6)),
+    eight_bits(shape_of<kFewStaged8>(0.25, 3.0)),
     // Not measured. Counted from the rates of instructions (docs/notes/gemm-h200.md): what is unpacked adds to a step, products by lanes bound it.
     shape_of<kRingMixed>(1.6, 5.0),
     shape_of<kStagedMixed>(0.8, 5.0),
@@ -93,6 +108,29 @@ inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t 
   // Programs of a cluster come and go together: each round of them fills its rings anew.
   const double fill_us = split > 1 ? rounds * s.per_tile_us : kFillUs;
   return kLaunchUs + std::max(tiles_us, bytes_us + fill_us);
+}
+
+/// What a choice gives away before a multiprocessor does anything slowly: shares of the time that the model expects.
+struct Losses {
+  int64_t programs = 0, places = 0, steps = 0;  ///< programs of the launch, those that run at one time, steps of each along k
+  double empty = 0;                             ///< places without a program in the last round, of all rounds
+  double edges = 0;                             ///< cells of tiles that the result does not have
+  double filling = 0;                           ///< of a tile's time: filling the ring and storing what is not hidden
+};
+inline Losses losses_of(uint32_t config, int split, int64_t m, int64_t n, int64_t k, int64_t units) {
+  const TileShape& s = kShapes[config];
+  const bool across = lies_across(config);
+  const int64_t rows = across ? n : m, cols = across ? m : n;
+  const auto pieces = [](int64_t extent, int64_t of) { return (extent + of - 1) / of; };
+  const int64_t down = pieces(pieces(rows, s.bm), s.cluster) * s.cluster, right = pieces(cols, s.bn);
+  Losses lost;
+  lost.programs = down * right * split;
+  lost.places = programs_at_once(units, split > 1 ? split : s.cluster);
+  lost.steps = pieces(pieces(k, s.bk), split);
+  lost.empty = 1.0 - static_cast<double>(lost.programs) / static_cast<double>(pieces(lost.programs, lost.places) * lost.places);
+  lost.edges = 1.0 - static_cast<double>(rows * cols) / static_cast<double>(down * s.bm * right * s.bn);
+  lost.filling = s.per_tile_us / (s.per_tile_us + static_cast<double>(lost.steps) * s.step_us);
+  return lost;
 }
 
 struct Pick {

@@ -68,12 +68,11 @@ Pick pick(const GemmArgs& args, const DeviceInfo& device) {
     const Pick best = best_of([&](uint32_t c) { return row->tile == tiles::kConfigNames[c] && built(c); }, row->split);
     if (best.config != tiles::kConfigs) return best;
   }
-  return best_of(built, 0);
+  return best_of([&](uint32_t c) { return built(c) && !kShapes[c].only_by_table; }, 0);
 }
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   if (args.cast == ProductCast::int8_block) return "no int8 blocks";
-  if (!is_cpu(device) && args.a.dtype == DType::i8) return "int8 on CPU only";
   if (args.k() == 0 && !args.gated() && args.form == ProductForm::nt && args.c.rank == 2 && !is_code(args.a.dtype)) return "k = 0";
   if (std::max({args.m(), args.n(), args.k(), args.batch()}) > INT32_MAX / 2) return "an extent above 2^30";
   constexpr int64_t kLeastTile = 64;
@@ -165,13 +164,16 @@ void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*
   kernels::AffineEpilogue affine;
   if (args.bias.defined()) affine.bias = column_vector(args.bias);
   if (args.residual.defined()) affine.residual = matrix_of(args.residual);
-  if (tiles::lies_across(static_cast<uint32_t>(plan.config[0])))
-    return launch(plan, stream, args, b, a, kernels::AcrossEpilogue{affine});
-  if (!is_code(args.a.dtype)) return launch(plan, stream, args, a, b, affine);
-  kernels::ScaledEpilogue scaled{{}, affine};
-  set_scales(scaled.scales.rows, scaled.scales.row_step, args.a_scale);
-  set_scales(scaled.scales.cols, scaled.scales.col_step, args.b_scale);
-  launch(plan, stream, args, a, b, scaled);
+  const bool across = tiles::lies_across(static_cast<uint32_t>(plan.config[0]));
+  if (!is_code(args.a.dtype)) {
+    return across ? launch(plan, stream, args, b, a, kernels::AcrossEpilogue{affine})
+                  : launch(plan, stream, args, a, b, affine);
+  }
+  lang::cell_scales scales;
+  set_scales(scales.rows, scales.row_step, across ? args.b_scale : args.a_scale);
+  set_scales(scales.cols, scales.col_step, across ? args.a_scale : args.b_scale);
+  across ? launch(plan, stream, args, b, a, kernels::ScaledAcrossEpilogue{scales, {affine}})
+         : launch(plan, stream, args, a, b, kernels::ScaledEpilogue{scales, affine});
 }
 
 }  // namespace

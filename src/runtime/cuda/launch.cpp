@@ -56,7 +56,8 @@ CUtensorMapDataType map_type(DType dtype) {
     case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case DType::f16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     case DType::f8_e4m3:
-    case DType::f8_e5m2: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case DType::f8_e5m2:
+    case DType::i8: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     default: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   }
 }

@@ -2,6 +2,8 @@
 // c = epilogue(a b^T) by tiles of the result: three callbacks say what is copied, multiplied and stored; the target
 // decides who does it and how far ahead. One source for every machine.
 
+#include <type_traits>
+
 #include "monotile/kernels/gemm/tiles_params.hpp"
 #include "monotile/lang/lang.hpp"
 #include "monotile/lang/matrix.hpp"
@@ -37,11 +39,14 @@ MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_vi
   if (e.residual.data != nullptr) add_cells_across(ctx, acc, t, e.residual);
   store_across(ctx, c, t, acc);
 }
-template <class Ctx, class Acc>
-MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_view& c, const ScaledEpilogue& e) {
+template <class Ctx, class Acc, class Affine>
+MT_FN void finish_cells(Ctx& ctx, Acc& acc, const tile_coord& t, const matrix_view& c, const ScaledBefore<Affine>& e) {
   if (e.scales.any()) scale_cells(ctx, acc, t, e.scales);
   finish_cells(ctx, acc, t, c, e.affine);
 }
+/// Does the result lie across the tiles?
+template <class Epilogue>
+inline constexpr bool lies_across = std::is_same_v<Epilogue, AcrossEpilogue> || std::is_same_v<Epilogue, ScaledAcrossEpilogue>;
 
 template <class Cfg, class T, class Epilogue = AffineEpilogue>
 struct GemmTiles {
@@ -58,7 +63,10 @@ struct GemmTiles {
           copy_async(cx, stage.b, p.b, t.batch, t.n, k * Cfg::bk);
         },
         [&](auto& cx, auto& acc, auto& stage) { mma(cx, acc, stage.a, stage.b); },
-        [&](auto& cx, auto& acc, const tile_coord& t) { finish_cells(cx, acc, t, p.c, p.epilogue); });
+        [&](auto& cx, auto& acc, const tile_coord& t) {
+          finish_sums<lies_across<Epilogue>>(cx, acc, t, p.c,
+                                             [&](auto& sums) { finish_cells(cx, sums, t, p.c, p.epilogue); });
+        });
   }
 
   /// On the host, before a launch: which matrices are copied into which tiles.

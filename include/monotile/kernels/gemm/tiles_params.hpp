@@ -12,10 +12,12 @@ struct AffineEpilogue {
   lang::matrix_view residual;  ///< like c; residual.data may be null
 };
 /// The same after factors of rows and columns: for products of codes.
-struct ScaledEpilogue {
+template <class Affine>
+struct ScaledBefore {
   lang::cell_scales scales;
-  AffineEpilogue affine;
+  Affine affine;
 };
+using ScaledEpilogue = ScaledBefore<AffineEpilogue>;
 
 /// c = activation(gate) * (a b^T + bias) + residual, or without a gate activation(a b^T + bias) + residual. The kernel is in gemm_gated.hpp.
 struct GatedEpilogue {
@@ -27,6 +29,7 @@ struct GatedEpilogue {
 
 /// AffineEpilogue where a and b have changed places, because one has few rows: tiles hold the result turned on its side, and bias runs down them.
 struct AcrossEpilogue : AffineEpilogue {};
+using ScaledAcrossEpilogue = ScaledBefore<AcrossEpilogue>;
 
 template <class Epilogue>
 struct GemmTilesParams {

@@ -2,6 +2,8 @@
 // Words on accumulators, the same for every matrix path. They stand on the path's `each_vector`, which gives the
 // elements that a lane holds, a few neighbours of a row at a time, and on its `promote` and `rounding`.
 
+#include <type_traits>
+
 #include "monotile/lang/converted.hpp"
 #include "monotile/lang/tile_config.hpp"
 
@@ -112,50 +114,91 @@ MT_FN void add_cells_across(Ctx& cx, Acc& acc, const tile_coord& t, const matrix
   });
 }
 
+/// Neighbours that are moved together. Rows start on 16 bytes and no more, however many there are.
 template <class T, int N>
-struct alignas(N * sizeof(T)) packed {
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) packed {
   T v[N];
 };
-/// Rounds to the type of c and stores from registers, whatever the alignment.
-template <class Ctx, class Acc>
-MT_FN void store_from_registers(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
-  with_element_type(cx, c.dtype, [&](auto type) {
-    using T = decltype(type);
-    T* data = static_cast<T*>(c.data) + t.batch * c.batch_stride;
-    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
-      constexpr int kVector = sizeof(v) / sizeof(float);
-      if (row >= c.rows) return;
-      T* to = data + row * c.stride + col;
-      if (c.vectors && col + kVector <= c.cols) {
-        packed<T, kVector> out;
-        MT_UNROLL
-        for (int e = 0; e < kVector; ++e) out.v[e] = rounding<T>::apply(v[e]);
-        *reinterpret_cast<packed<T, kVector>*>(to) = out;
-      } else {
-        MT_UNROLL
-        for (int e = 0; e < kVector; ++e) {
-          if (col + e < c.cols) to[e] = rounding<T>::apply(v[e]);
-        }
+/// A sum as an element of a result: rounded, or a whole number as it is.
+template <class T, class S>
+MT_FN T stored_sum(S v) {
+  if constexpr (std::is_same_v<S, T>) {
+    return v;
+  } else {
+    return rounding<T>::apply(v);
+  }
+}
+/// Stores elements of type T from registers, whatever the alignment.
+template <class T, class Ctx, class Acc>
+MT_FN void store_elements_of(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
+  T* data = static_cast<T*>(c.data) + t.batch * c.batch_stride;
+  each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+    constexpr int kVector = sizeof(v) / sizeof(float);
+    if (row >= c.rows) return;
+    T* to = data + row * c.stride + col;
+    if (c.vectors && col + kVector <= c.cols) {
+      packed<T, kVector> out;
+      MT_UNROLL
+      for (int e = 0; e < kVector; ++e) out.v[e] = stored_sum<T>(v[e]);
+      *reinterpret_cast<packed<T, kVector>*>(to) = out;
+    } else {
+      MT_UNROLL
+      for (int e = 0; e < kVector; ++e) {
+        if (col + e < c.cols) to[e] = stored_sum<T>(v[e]);
       }
-    });
+    }
   });
 }
+/// Rounds to the type of c and stores from registers.
+template <class Ctx, class Acc>
+MT_FN void store_from_registers(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
+  with_element_type(cx, c.dtype, [&](auto type) { store_elements_of<decltype(type)>(cx, c, t, acc); });
+}
 
-/// Rounds to the type of c and stores acc across: c[column, row] = acc[row, column].
+/// Stores acc across as elements of type T: c[column, row] = acc[row, column].
+template <class T, class Ctx, class Acc>
+MT_FN void store_elements_across(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
+  T* data = static_cast<T*>(c.data) + t.batch * c.batch_stride;
+  each_vector(cx, acc, t, [&](auto& v, int row, int col) {
+    if (row >= cx.space.rows) return;
+    MT_UNROLL
+    for (const auto x : v) {
+      if (col < cx.space.cols) data[col * c.stride + row] = stored_sum<T>(x);
+      ++col;
+    }
+  });
+}
+/// Rounds to the type of c and stores acc across.
 template <class Ctx, class Acc>
 MT_FN void store_across(Ctx& cx, const matrix_view& c, const tile_coord& t, Acc& acc) {
-  with_element_type(cx, c.dtype, [&](auto type) {
-    using T = decltype(type);
-    T* data = static_cast<T*>(c.data) + t.batch * c.batch_stride;
-    each_vector(cx, acc, t, [&](auto& v, int row, int col) {
-      if (row >= cx.space.rows) return;
-      MT_UNROLL
-      for (const float x : v) {
-        if (col < cx.space.cols) data[col * c.stride + row] = rounding<T>::apply(x);
-        ++col;
+  with_element_type(cx, c.dtype, [&](auto type) { store_elements_across<decltype(type)>(cx, c, t, acc); });
+}
+
+template <class Acc>
+inline constexpr bool integer_sums = false;
+template <class Acc>
+  requires std::is_same_v<typename Acc::sum, int32_t>
+inline constexpr bool integer_sums<Acc> = true;
+
+/// f(sums in fp32), which ends with a store to c. Whole numbers that c is to hold as they are are stored instead, with nothing added. `Across`: c lies
+/// across the tiles. Machines whose sums say at run time what they are need no help.
+template <bool Across, class Ctx, class Acc, class F>
+MT_FN void finish_sums(Ctx& cx, Acc& acc, const tile_coord& t, const matrix_view& c, F f) {
+  if constexpr (integer_sums<Acc>) {
+    if (c.dtype == DType::i32) {
+      if constexpr (Across) {
+        store_elements_across<int32_t>(cx, c, t, acc);
+      } else {
+        store_elements_of<int32_t>(cx, c, t, acc);
       }
-    });
-  });
+      return;
+    }
+    decltype(float_sums_of(acc)) sums;
+    sums_to_float(sums, acc);
+    f(sums);
+  } else {
+    f(acc);
+  }
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

@@ -202,10 +202,16 @@ MT_DEVICE void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Open) : "memory");
 }
 /// The compiler may not move uses of d above this point.
+MT_DEVICE void pin(float& d) { asm volatile("" : "+f"(d)::"memory"); }
 template <int N>
 MT_DEVICE void pin(float (&d)[N]) {
   MT_UNROLL
-  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+  for (int i = 0; i < N; ++i) pin(d[i]);
+}
+template <int N>
+MT_DEVICE void pin(int32_t (&d)[N]) {
+  MT_UNROLL
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 /// All of `operand_word`'s operand, `bytes` further on: one addition of 32 bits.
 MT_DEVICE uint64_t operand_from(uint32_t word, int bytes) {

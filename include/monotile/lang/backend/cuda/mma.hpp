@@ -161,6 +161,16 @@ MT_DEVICE void matrix_unit::multiply<half_t>(float (&d)[4][1], const uint32_t (&
 }
 #undef MT_MMA_SYNC
 
+/// int8, sums in int32: exact as long as they fit, and they wrap.
+struct int8_unit : ldmatrix_loads<ldmatrix, mma_m16n8k32> {
+  template <class T>
+  static MT_DEVICE void multiply(int32_t (&d)[4][1], const uint32_t (&a)[4][1], const uint32_t (&b)[2][1]) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(d[0][0]), "+r"(d[1][0]), "+r"(d[2][0]), "+r"(d[3][0])
+        : "r"(a[0][0]), "r"(a[1][0]), "r"(a[2][0]), "r"(a[3][0]), "r"(b[0][0]), "r"(b[1][0]));
+  }
+};
+
 /// fp32 rounded to tf32 as fragments are read.
 struct tf32_unit : ldmatrix_tf32_loads<ldmatrix> {
   template <class T>

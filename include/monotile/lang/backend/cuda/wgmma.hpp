@@ -13,14 +13,17 @@
 #define MT_REGISTERS_1 \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MT_REGISTERS_1_HALF "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define MT_REGISTERS_2 \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define MT_REGISTERS_3 \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define MT_SUMS_8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define MT_SUMS_32(i) MT_SUMS_8(i), MT_SUMS_8(i + 8), MT_SUMS_8(i + 16), MT_SUMS_8(i + 24)
+#define MT_SUMS_8_OF(r, i) r(d[i]), r(d[i + 1]), r(d[i + 2]), r(d[i + 3]), r(d[i + 4]), r(d[i + 5]), r(d[i + 6]), r(d[i + 7])
+#define MT_SUMS_32_OF(r, i) MT_SUMS_8_OF(r, i), MT_SUMS_8_OF(r, i + 8), MT_SUMS_8_OF(r, i + 16), MT_SUMS_8_OF(r, i + 24)
+#define MT_SUMS_8(i) MT_SUMS_8_OF("+f", i)
+#define MT_SUMS_32(i) MT_SUMS_32_OF("+f", i)
 // clang-format on
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
@@ -29,34 +32,37 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME::hopper {
 template <class T, int N>
 struct warpgroup_product;
 
-// Operands after the sums: descriptors of a and b, whether d is kept. `across`: what is said of operands that lie across k, which those of 8 bits
-// cannot.
-#define MT_WARPGROUP_PRODUCT(T, K, types, across, N, registers, a_at, b_at, keep_at, ...)                         \
+// Operands after the sums: descriptors of a and b, whether d is kept. `S`, `sum`: what sums are in C and in PTX. `ways`: the signs of floating-point
+// operands, and of those of 16 bits whether they lie across k.
+#define MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, N, registers, a_at, b_at, keep_at, ...)                    \
   template <>                                                                                                      \
   struct warpgroup_product<T, N> : wgmma_m64<N, K> {                                                               \
-    static MT_DEVICE void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {                             \
+    static MT_DEVICE void issue(S (&d)[N / 2], uint64_t a, uint64_t b, int keep) {                                 \
       asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" keep_at                                                    \
                    ", 0;\n"                                                                                        \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k" #K ".f32." types " {" registers "}, %" a_at ", %" b_at \
-                   ", p, 1, 1" across ";\n}\n"                                                                     \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k" #K "." sum "." types " {" registers "}, %" a_at      \
+                   ", %" b_at ", p" ways ";\n}\n"                                                                  \
                    : __VA_ARGS__                                                                                   \
                    : "l"(a), "l"(b), "r"(keep));                                                                   \
     }                                                                                                              \
   };
-#define MT_WARPGROUP_PRODUCTS(T, K, types, across)                                                                \
-  MT_WARPGROUP_PRODUCT(T, K, types, across, 16, MT_REGISTERS_8, "8", "9", "10", MT_SUMS_8(0))                      \
-  MT_WARPGROUP_PRODUCT(T, K, types, across, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32(0))                   \
-  MT_WARPGROUP_PRODUCT(T, K, types, across, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66",             \
-                       MT_SUMS_32(0), MT_SUMS_32(32))                                                              \
-  MT_WARPGROUP_PRODUCT(T, K, types, across, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2, "96",     \
-                       "97", "98", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64))                                  \
-  MT_WARPGROUP_PRODUCT(T, K, types, across, 256,                                                                   \
+#define MT_WARPGROUP_PRODUCTS(T, K, S, sum, r, types, ways)                                                        \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 16, MT_REGISTERS_8, "8", "9", "10", MT_SUMS_8_OF(r, 0))          \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 64, MT_REGISTERS_0, "32", "33", "34", MT_SUMS_32_OF(r, 0))       \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 96, MT_REGISTERS_0 ", " MT_REGISTERS_1_HALF, "48", "49", "50",   \
+                       MT_SUMS_32_OF(r, 0), MT_SUMS_8_OF(r, 32), MT_SUMS_8_OF(r, 40))                              \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66",       \
+                       MT_SUMS_32_OF(r, 0), MT_SUMS_32_OF(r, 32))                                                  \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2,     \
+                       "96", "97", "98", MT_SUMS_32_OF(r, 0), MT_SUMS_32_OF(r, 32), MT_SUMS_32_OF(r, 64))          \
+  MT_WARPGROUP_PRODUCT(T, K, S, sum, types, ways, 256,                                                             \
                        MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3, "128", "129",   \
-                       "130", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96))
-MT_WARPGROUP_PRODUCTS(bfloat16_t, 16, "bf16.bf16", ", 0, 0")
-MT_WARPGROUP_PRODUCTS(half_t, 16, "f16.f16", ", 0, 0")
-MT_WARPGROUP_PRODUCTS(e4m3_t, 32, "e4m3.e4m3", "")
-MT_WARPGROUP_PRODUCTS(e5m2_t, 32, "e5m2.e5m2", "")
+                       "130", MT_SUMS_32_OF(r, 0), MT_SUMS_32_OF(r, 32), MT_SUMS_32_OF(r, 64), MT_SUMS_32_OF(r, 96))
+MT_WARPGROUP_PRODUCTS(bfloat16_t, 16, float, "f32", "+f", "bf16.bf16", ", 1, 1, 0, 0")
+MT_WARPGROUP_PRODUCTS(half_t, 16, float, "f32", "+f", "f16.f16", ", 1, 1, 0, 0")
+MT_WARPGROUP_PRODUCTS(e4m3_t, 32, float, "f32", "+f", "e4m3.e4m3", ", 1, 1")
+MT_WARPGROUP_PRODUCTS(e5m2_t, 32, float, "f32", "+f", "e5m2.e5m2", ", 1, 1")
+MT_WARPGROUP_PRODUCTS(int8_t, 32, int32_t, "s32", "+r", "s8.s8", "")
 #undef MT_WARPGROUP_PRODUCTS
 
 /// The same with a in registers (four words: `mma_rows::operand` of each warp) and d always kept; b is stored along k,
@@ -107,9 +113,12 @@ MT_WARPGROUP_PRODUCT_OF_CODES(e4m3_t, "e4m3.e4m3", 128, MT_REGISTERS_0 ", " MT_R
 #undef MT_WARPGROUP_PRODUCT
 #undef MT_SUMS_32
 #undef MT_SUMS_8
+#undef MT_SUMS_32_OF
+#undef MT_SUMS_8_OF
 #undef MT_REGISTERS_8
 #undef MT_REGISTERS_0
 #undef MT_REGISTERS_1
+#undef MT_REGISTERS_1_HALF
 #undef MT_REGISTERS_2
 #undef MT_REGISTERS_3
 

@@ -70,8 +70,8 @@ void wait_chunks(int open);
 void barrier_arrive_after_chunks(uint32_t barrier);
 
 // --- wgmma, "Asynchronous Warpgroup Level Matrix Instructions"
-/// d[64 x n] = a b^T + (keep ? d : 0), 32 bytes of k; d is this lane's fragment, n / 2 elements.
-void issue_product(DType type, int n, float* d, uint64_t a, uint64_t b, bool keep);
+/// d[64 x n] = a b^T + (keep ? d : 0), 32 bytes of k; d is this lane's fragment, n / 2 elements: int32 of int8, else fp32.
+void issue_product(DType type, int n, void* d, uint64_t a, uint64_t b, bool keep);
 /// a in four registers of each lane; b stored across k if elements have 16 bits, along k if they have 8.
 void issue_product_of_registers(DType type, int n, float* d, const uint32_t* a, uint64_t b, bool keep = true);
 void products_begin();

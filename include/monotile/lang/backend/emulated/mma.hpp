@@ -108,19 +108,24 @@ struct register_queue {
   int next_ = 0;  // `put` is called lane by lane
 };
 
-/// Element `e` of a fragment: two to a word, or one. Of tf32 the instruction does not look at the last 13 bits.
+/// Element `e` of a fragment: four to a word, two, or one. Of tf32 the instruction does not look at the last 13 bits.
 template <class T>
-inline float element_of_word(uint32_t word, int e) {
-  if constexpr (sizeof(T) == 2) return promote(T{static_cast<uint16_t>(word >> (16 * (e % 2)))});
-  return __builtin_bit_cast(float, word & ~uint32_t{0x1fff});
+inline auto element_of_word(uint32_t word, int e) {
+  if constexpr (sizeof(T) == 1) {
+    return int32_t{static_cast<int8_t>(word >> (8 * (e % 4)))};
+  } else if constexpr (sizeof(T) == 2) {
+    return promote(T{static_cast<uint16_t>(word >> (16 * (e % 2)))});
+  } else {
+    return __builtin_bit_cast(float, word & ~uint32_t{0x1fff});
+  }
 }
 /// d += a b^T by the coordinates of the fragments.
-template <class Atom, class T, int WordsA, int WordsB>
-inline void multiply_by_coordinates(float (&d)[Atom::c_elements][kLanes], const uint32_t (&a)[WordsA][kLanes],
+template <class Atom, class T, class S, int WordsA, int WordsB>
+inline void multiply_by_coordinates(S (&d)[Atom::c_elements][kLanes], const uint32_t (&a)[WordsA][kLanes],
                                     const uint32_t (&b)[WordsB][kLanes]) {
   constexpr int kPer = 4 / static_cast<int>(sizeof(T));  // elements of a word
   static_assert(Atom::lanes == kLanes && WordsA * kPer == Atom::a_elements && WordsB * kPer == Atom::b_elements);
-  float x[Atom::m][Atom::k], y[Atom::n][Atom::k];
+  S x[Atom::m][Atom::k], y[Atom::n][Atom::k];
   const int wrong = emulated::planted(emulated::Fault::fragment_map) ? 1 : 0;
   for (int l = 0; l < kLanes; ++l) {
     for (int e = 0; e < Atom::a_elements; ++e) {
@@ -135,7 +140,7 @@ inline void multiply_by_coordinates(float (&d)[Atom::c_elements][kLanes], const 
   for (int l = 0; l < kLanes; ++l) {
     for (int e = 0; e < Atom::c_elements; ++e) {
       const coordinate at = Atom::c(l, e);
-      float sum = d[e][l];
+      S sum = d[e][l];
       for (int k = 0; k < Atom::k; ++k) sum += x[at.row][k] * y[at.col][k];
       d[e][l] = sum;
     }
@@ -162,6 +167,13 @@ struct mma_sync_unit : ldmatrix_loads<ldmatrix> {
   template <class T>
   static void multiply(float (&d)[4][kLanes], const uint32_t (&a)[4][kLanes], const uint32_t (&b)[2][kLanes]) {
     multiply_by_coordinates<mma_m16n8k16, T>(d, a, b);
+  }
+};
+
+struct mma_sync_int8_unit : ldmatrix_loads<ldmatrix, mma_m16n8k32> {
+  template <class T>
+  static void multiply(int32_t (&d)[4][kLanes], const uint32_t (&a)[4][kLanes], const uint32_t (&b)[2][kLanes]) {
+    multiply_by_coordinates<mma_m16n8k32, T>(d, a, b);
   }
 };
 
@@ -215,17 +227,28 @@ struct mfma_unit : mfma_loads<lds_reader, Atom> {
   }
 };
 
+/// int8 as gfx942 has it. gfx90a takes the same eight bytes of a lane in two steps of four, alike for both operands.
+struct mfma_int8_unit : mfma_loads<lds_reader, mfma_m32n32k16, 1> {
+  template <class T>
+  static void multiply(int32_t (&d)[16][kLanes], const uint32_t (&a)[2][kLanes], const uint32_t (&b)[2][kLanes]) {
+    multiply_by_coordinates<mfma_m32n32k16, T>(d, a, b);
+  }
+};
+
 template <int Wave>
 struct unit_of_wave {
   using type = mma_sync_unit;
+  using int8 = mma_sync_int8_unit;
   using queue = ring_queue;
 };
 template <>
 struct unit_of_wave<64> {
   using type = mfma_unit<mfma_m32n32k8>;
+  using int8 = mfma_int8_unit;
   using queue = register_queue;
 };
 using matrix_unit = unit_of_wave<kWave>::type;
+using int8_unit = unit_of_wave<kWave>::int8;
 using float_unit = lane_unit<chunk_reader>;
 /// For fp32 rounded to tf32.
 using tf32_unit = mma_sync_tf32_unit;

@@ -158,13 +158,13 @@ struct narrow_matrix_unit : mfma_loads<lds_reader, mfma_m16n16k16> {
   }
 };
 
-#if defined(__HIP_DEVICE_COMPILE__)
-/// One-byte elements: fragments of eight a lane on gfx942 (mfma_m32n32k16), of four on gfx90a (mfma_m32n32k8).
+/// One-byte elements: fragments of eight a lane on gfx942 (mfma_m32n32k16). gfx90a takes four (mfma_m32n32k8), so it multiplies the same eight in two
+/// steps: which k an element stands for then differs from the instruction's own order, alike for both operands.
 template <class Arch>
-MT_DEVICE void multiply_int8(int (&d)[16][1], const uint32_t (&a)[2][1], const uint32_t (&b)[2][1]) {
+MT_FN void multiply_int8(int32_t (&d)[16][1], const uint32_t (&a)[2][1], const uint32_t (&b)[2][1]) {
   if constexpr (Arch::matrices == hip::arch::matrix::mfma_cdna3) {
     MT_MFMA(d, ints16, __builtin_amdgcn_mfma_i32_32x32x16_i8(operand<long>(a), operand<long>(b), c, 0, 0, 0));
-  } else {  // two steps of eight
+  } else {
     MT_UNROLL
     for (int w = 0; w < 2; ++w) {
       MT_MFMA(d, ints16,
@@ -172,6 +172,13 @@ MT_DEVICE void multiply_int8(int (&d)[16][1], const uint32_t (&a)[2][1], const u
     }
   }
 }
+struct int8_unit : mfma_loads<lds_reader, mfma_m32n32k16, 1> {
+  template <class T>
+  static MT_FN void multiply(int32_t (&d)[16][1], const uint32_t (&a)[2][1], const uint32_t (&b)[2][1]) {
+    multiply_int8<arch>(d, a, b);
+  }
+};
+#if defined(__HIP_DEVICE_COMPILE__)
 /// 8-bit floats of the FNUZ kind (lang/fnuz.hpp has the conversion and the factor), gfx942 alone.
 template <class Arch>
 MT_DEVICE void multiply_fp8_fnuz(float (&d)[16][1], const uint32_t (&a)[2][1], const uint32_t (&b)[2][1]) {

@@ -26,7 +26,7 @@ struct map_binder {
     encode_map(v, A == along::n ? R / Cfg::cluster : R);
   }
   void result(matrix_view& v) const {
-    if (v.vectors && v.dtype != DType::f32) encode_map(v, 16);
+    if (v.vectors && dtype_info(v.dtype).block_bytes == 2) encode_map(v, 16);
   }
 };
 

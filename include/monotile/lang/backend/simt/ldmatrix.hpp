@@ -1,13 +1,14 @@
 #pragma once
-// Fragments of mma_m16n8k16 read with ldmatrix: which lane names which row. `Instruction::read4` is the backend's.
+// Fragments of mma_m16n8k16, and of mma_m16n8k32, which are the same bytes, read with ldmatrix: which lane names which row. `Instruction::read4` is the
+// backend's.
 
 #include "monotile/lang/fragment.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
-template <class Instruction>
+template <class Instruction, class Atom = mma_m16n8k16>
 struct ldmatrix_loads {
-  using atom = mma_m16n8k16;
+  using atom = Atom;
   static constexpr int a_words = 4, b_words = 2, b_at_once = 2;
 
   template <class Ctx, class Tile>

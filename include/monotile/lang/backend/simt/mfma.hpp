@@ -1,5 +1,5 @@
 #pragma once
-// Fragments of MFMA read from shared tiles of 16-bit elements. `Reader::read8` is the backend's: eight bytes a lane.
+// Fragments of MFMA read from shared tiles of elements of 16 or 8 bits. `Reader::read8` is the backend's: eight bytes a lane.
 
 #include "monotile/lang/fragment.hpp"
 
@@ -10,11 +10,12 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 MT_FN constexpr int mfma_half(int row, int byte) { return byte ^ row / 8 % 2 * 8; }
 MT_FN constexpr bool mfma_halves_exchanged(int row) { return row / 8 % 2 != 0; }
 
-template <class Reader, class Atom>
+/// `Bytes`: of an element. Places along k are counted in 16 bits, whatever it is.
+template <class Reader, class Atom, int Bytes = 2>
 struct mfma_loads {
   using atom = Atom;
   using reader = Reader;
-  static constexpr int a_words = Atom::a_elements / 2, b_words = Atom::b_elements / 2, b_at_once = 1;
+  static constexpr int a_words = Atom::a_elements * Bytes / 4, b_words = Atom::b_elements * Bytes / 4, b_at_once = 1;
   static_assert(a_words == 2 && b_words == 2, "eight bytes a lane");
 
   /// Elements of a lane are neighbours, and start on a multiple of their number.
@@ -23,8 +24,8 @@ struct mfma_loads {
     const unsigned char* from[kLanes];
     for (int l = 0; l < kLanes; ++l) {
       const coordinate at = Atom::a(cx.lane(l), 0);
-      const int r = row + at.row, col = k + at.col;
-      from[l] = tile.data + Tile::offset(r, col / 8) + mfma_half(r, col % 8 * 2);
+      const int r = row + at.row, byte = k * 2 + at.col * Bytes;
+      from[l] = tile.data + Tile::offset(r, byte / 16) + mfma_half(r, byte % 16);
     }
     Reader::read8(a, from);
   }
@@ -33,8 +34,8 @@ struct mfma_loads {
     const unsigned char* from[kLanes];
     for (int l = 0; l < kLanes; ++l) {
       const coordinate at = Atom::b(cx.lane(l), 0);
-      const int r = row + at.row, col = k + at.col;
-      from[l] = tile.data + Tile::offset(r, col / 8) + mfma_half(r, col % 8 * 2);
+      const int r = row + at.row, byte = k * 2 + at.col * Bytes;
+      from[l] = tile.data + Tile::offset(r, byte / 16) + mfma_half(r, byte % 16);
     }
     Reader::read8(b[0], from);
   }

@@ -58,10 +58,18 @@ struct ring_context {
   MT_FN int lane(int l) const { return program.thread(l) % kWave; }
 };
 
-/// What multiplies operands of type T: matrix instructions, those of tf32, or lanes.
+/// What products of operands of type T are added up in: exactly, where they are whole numbers.
+template <class T>
+using sum_of = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
+
+/// What multiplies operands of type T: matrix instructions, those of int8 or tf32, or lanes.
 template <class T>
 struct unit_for {
   using type = matrix_unit;
+};
+template <>
+struct unit_for<int8_t> {
+  using type = int8_unit;
 };
 template <>
 struct unit_for<converted<float>> {
@@ -77,18 +85,39 @@ template <class T>
 inline constexpr bool by_lanes = false;
 template <>
 inline constexpr bool by_lanes<converted<float>> = true;
+/// 8-bit floats become fp16 on their way to the instructions.
+template <class T>
+inline constexpr bool as_halves = sizeof(T) == 1 && !std::is_same_v<T, int8_t>;
 
-template <class Cfg, class T>
+template <class Cfg, class T, class S = sum_of<T>>
 struct ring_acc {
   using atom = typename unit_of<T>::atom;
+  using sum = S;
   static constexpr int tall = kWaveTile / atom::m, wide = kWaveTile / atom::n;
-  float d[tall][wide][atom::c_elements][kLanes];
+  S d[tall][wide][atom::c_elements][kLanes];
 };
+/// Integer sums in fp32.
+template <class Cfg, class T>
+MT_FN void sums_to_float(ring_acc<Cfg, T, float>& to, const ring_acc<Cfg, T, int32_t>& from) {
+  using Acc = ring_acc<Cfg, T, float>;
+  MT_UNROLL
+  for (int i = 0; i < Acc::tall; ++i) {
+    MT_UNROLL
+    for (int j = 0; j < Acc::wide; ++j) {
+      MT_UNROLL
+      for (int e = 0; e < Acc::atom::c_elements; ++e) {
+        for (int l = 0; l < kLanes; ++l) to.d[i][j][e][l] = static_cast<float>(from.d[i][j][e][l]);
+      }
+    }
+  }
+}
+template <class Cfg, class T>
+ring_acc<Cfg, T, float> float_sums_of(const ring_acc<Cfg, T, int32_t>&);  // the type alone
 
 /// f(values, row, column of the first) for the elements that each lane holds.
-template <class Cfg, class T, class F>
-MT_FN void each_vector(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const tile_coord& t, F f) {
-  using Acc = ring_acc<Cfg, T>;
+template <class Cfg, class T, class S, class F>
+MT_FN void each_vector(ring_context<Cfg, T>& cx, ring_acc<Cfg, T, S>& acc, const tile_coord& t, F f) {
+  using Acc = ring_acc<Cfg, T, S>;
   using Atom = typename Acc::atom;
   constexpr int kVector = Atom::c_vector;
   for (int l = 0; l < kLanes; ++l) {
@@ -99,7 +128,7 @@ MT_FN void each_vector(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const ti
         MT_UNROLL
         for (int j = 0; j < Acc::wide; ++j) {
           const coordinate at = Atom::c(cx.lane(l), e);
-          float v[kVector];
+          S v[kVector];
           MT_UNROLL
           for (int x = 0; x < kVector; ++x) v[x] = acc.d[i][j][e + x][l];
           f(v, t.m + cx.first_m + i * Atom::m + at.row, t.n + cx.first_n + j * Atom::n + at.col);
@@ -352,7 +381,7 @@ MT_FN void widen_codes(uint32_t (&halves)[Words][kLanes], const uint32_t (&codes
 /// neighbours along k in each word, and gives the instruction two of each word at a time. Which k a register stands for differs from the
 /// instruction's own order, alike for both operands.
 template <class Cfg, class T, int M, int N, int K, along A1, along A2>
-  requires(sizeof(T) == 1)
+  requires(as_halves<T>)
 MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a,
                const smem_tile<T, N, K, A2>& b) {
   using Unit = matrix_unit;
@@ -418,7 +447,7 @@ MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<
 
 /// acc += a b^T. The fragments of the next step along k are read while the products of this one run.
 template <class Cfg, class T, int M, int N, int K, along A1, along A2>
-  requires(sizeof(T) > 1 && !by_lanes<T>)
+  requires(!as_halves<T> && !by_lanes<T>)
 MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a,
                const smem_tile<T, N, K, A2>& b) {
   using Unit = unit_of<T>;
@@ -449,7 +478,7 @@ MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<
 }
 
 template <class Cfg, class T>
-MT_FN void store(ring_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, ring_acc<Cfg, T>& acc) {
+MT_FN void store(ring_context<Cfg, T>& cx, const matrix_view& c, const tile_coord& t, ring_acc<Cfg, T, float>& acc) {
   store_from_registers(cx, c, t, acc);
 }
 
@@ -466,7 +495,7 @@ template <class Cfg, class T>
 MT_FN void clear(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const tile_coord& t) {
   each_vector(cx, acc, t, [](auto& v, int, int) {
     MT_UNROLL
-    for (float& x : v) x = 0.0f;
+    for (auto& x : v) x = 0;
   });
 }
 

@@ -12,7 +12,8 @@ template <class Cfg>
 struct warpgroup_traits {
   static constexpr int consumers = 2, threads = 128 * (1 + consumers);
   static constexpr bool turns = Cfg::kind == schedule::pingpong;
-  static constexpr int parts = turns ? 1 : consumers;  ///< warpgroups that share a tile
+  static constexpr bool by_stage = Cfg::kind == schedule::split && Cfg::bm == 64;  ///< each takes every second stage of the tile
+  static constexpr int parts = turns || by_stage ? 1 : consumers;                  ///< warpgroups that share the rows of a tile
   /// Registers per lane: 168 at launch; the copying warpgroup gives most of its own away. 24 were tried and spill.
   static constexpr int producer_registers = 40, consumer_registers = 232;
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
@@ -46,32 +47,52 @@ struct product_context {
 };
 
 /// A warpgroup's share of a tile of sums.
-template <int Rows, int Cols>
+template <int Rows, int Cols, class S = float>
 struct warpgroup_acc {
+  using sum = S;
   static constexpr int rows = Rows, cols = Cols, slabs = Rows / 64;
   using atom = wgmma_m64<Cols>;
-  float d[slabs][atom::c_elements];
+  S d[slabs][atom::c_elements];
   int keep;  ///< 0 until the first product of a tile, which overwrites: no pass that clears
 };
+/// Integer sums in fp32.
+template <int Rows, int Cols>
+MT_DEVICE void sums_to_float(warpgroup_acc<Rows, Cols, float>& to, const warpgroup_acc<Rows, Cols, int32_t>& from) {
+  using Acc = warpgroup_acc<Rows, Cols, float>;
+  MT_UNROLL
+  for (int s = 0; s < Acc::slabs; ++s) {
+    MT_UNROLL
+    for (int e = 0; e < Acc::atom::c_elements; ++e) to.d[s][e] = static_cast<float>(from.d[s][e]);
+  }
+}
+template <int Rows, int Cols>
+warpgroup_acc<Rows, Cols, float> float_sums_of(const warpgroup_acc<Rows, Cols, int32_t>&);  // the type alone
+
 /// The instructions for 8-bit floats keep about 14 bits of a sum and cut the rest of what they add to it: long sums of one
 /// sign come out too small (by 5 % after 4,096 steps, H200, 2026-11-30). So each stage has sums of its own, which are added up in fp32.
 template <class T>
-inline constexpr bool kShortSums = sizeof(T) == 1;
-template <class Acc>
-MT_DEVICE void add_up(Acc& acc, Acc& stage, bool first) {
+inline constexpr bool kShortSums = as_halves<T>;
+/// Sums of one stage alone: columns [First, First + Cols) of the tile.
+template <int Rows, int Cols, int First>
+struct stage_sums : warpgroup_acc<Rows, Cols> {};
+template <class Acc, int Rows, int Cols, int First>
+MT_DEVICE void add_up(Acc& acc, stage_sums<Rows, Cols, First>& stage) {
+  using Stage = stage_sums<Rows, Cols, First>;
   MT_UNROLL
   for (int s = 0; s < Acc::slabs; ++s) {
     hopper::pin(stage.d[s]);
     MT_UNROLL
-    for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[s][e] = first ? stage.d[s][e] : acc.d[s][e] + stage.d[s][e];
+    for (int e = 0; e < Stage::atom::c_elements; ++e) acc.d[s][First / 2 + e] += stage.d[s][e];
+    MT_UNROLL
+    for (int e = 0; e < Stage::atom::c_elements; ++e) hopper::pin(acc.d[s][First / 2 + e]);  // now, before the registers are written again
   }
 }
-template <class Cfg>
-using acc_of = warpgroup_acc<Cfg::bm / warpgroup_traits<Cfg>::parts, Cfg::bn>;
+template <class Cfg, class T>
+using acc_of = warpgroup_acc<Cfg::bm / warpgroup_traits<Cfg>::parts, Cfg::bn, sum_of<T>>;
 
-template <class Cfg, class T, int R, int C, class F>
-MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C>& acc, const tile_coord& t, F f) {
-  using Acc = warpgroup_acc<R, C>;
+template <class Cfg, class T, int R, int C, class S, class F>
+MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C, S>& acc, const tile_coord& t, F f) {
+  using Acc = warpgroup_acc<R, C, S>;
   using Atom = typename Acc::atom;
   constexpr int kBatch = 4;
   MT_UNROLL
@@ -84,7 +105,7 @@ MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C>& acc
       MT_UNROLL
       for (int e = first; e < first + kBatch; e += 2) {
         const coordinate at = Atom::c(cx.thread, e);
-        float v[2] = {acc.d[s][e], acc.d[s][e + 1]};
+        S v[2] = {acc.d[s][e], acc.d[s][e + 1]};
         f(v, row + at.row, col + at.col);
         acc.d[s][e] = v[0], acc.d[s][e + 1] = v[1];
       }
@@ -114,26 +135,37 @@ MT_DEVICE void copy_async(copy_context<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
   }
 }
 
-/// acc += a b^T: only issued, the main loop waits one step behind.
-template <class Cfg, class T, int Rows, int M, int N, int K, along A1, along A2>
-MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N>& acc, const smem_tile<T, M, K, A1>& a,
-                   const smem_tile<T, N, K, A2>& b) {
-  using Acc = warpgroup_acc<Rows, N>;
+/// Issues acc += a b^T for columns from `First` on.
+template <int First, class Cfg, class T, class Acc, int M, int N, int K, along A1, along A2>
+MT_DEVICE void issue_products(product_context<Cfg, T>& cx, Acc& acc, const smem_tile<T, M, K, A1>& a,
+                              const smem_tile<T, N, K, A2>& b) {
   constexpr int kStep = 32;  // bytes of k per instruction
+  static_assert(First % 8 == 0, "operands start with a group of eight rows");
   const uint64_t from_a = hopper::operand_at(shared_address(a.data) + cx.part * Acc::rows * 128),
-                 from_b = hopper::operand_at(shared_address(b.data));
+                 from_b = hopper::operand_at(shared_address(b.data) + First * 128);
   hopper::products_begin();
   MT_UNROLL
   for (int k = 0; k < K * static_cast<int>(sizeof(T)) / kStep; ++k) {
     const int panel = k / 4, within = k % 4 * kStep;
     MT_UNROLL
     for (int s = 0; s < Acc::slabs; ++s) {
-      hopper::warpgroup_product<T, N>::issue(acc.d[s], from_a + (panel * M * 128 + s * 64 * 128 + within) / 16,
-                                             from_b + (panel * N * 128 + within) / 16, acc.keep | k);
+      hopper::warpgroup_product<T, Acc::cols>::issue(acc.d[s], from_a + (panel * M * 128 + s * 64 * 128 + within) / 16,
+                                                     from_b + (panel * N * 128 + within) / 16, acc.keep | k);
     }
   }
   hopper::products_close();
   acc.keep = 1;
+}
+/// acc += a b^T: only issued, the main loop waits one step behind.
+template <class Cfg, class T, int Rows, int M, int N, int K, along A1, along A2>
+MT_DEVICE void mma(product_context<Cfg, T>& cx, warpgroup_acc<Rows, N, sum_of<T>>& acc, const smem_tile<T, M, K, A1>& a,
+                   const smem_tile<T, N, K, A2>& b) {
+  issue_products<0>(cx, acc, a, b);
+}
+template <class Cfg, class T, int Rows, int Cols, int First, int M, int N, int K, along A1, along A2>
+MT_DEVICE void mma(product_context<Cfg, T>& cx, stage_sums<Rows, Cols, First>& acc, const smem_tile<T, M, K, A1>& a,
+                   const smem_tile<T, N, K, A2>& b) {
+  issue_products<First>(cx, acc, a, b);
 }
 
 /// Blocks of 16 x 64 go to a slot of the warp, as Out, and from there by the copy engine, which leaves out what does
@@ -205,10 +237,65 @@ struct ring_cursor {
   }
 };
 
+/// acc = the products of `count` stages, each stage with sums of its own (kShortSums): those that are done are added up while the next ones are under
+/// way, so that a warpgroup always has products in the queue. Two sets of registers take turns: the halves of a wide tile's columns, or the stages
+/// of one that is narrow enough for three sets. `full(stage, phase)` waits for a stage, `multiply(sums, stage)` issues, `release(stage)` gives it back.
+template <int Stages, class Acc, class Full, class Multiply, class Release>
+MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full full, Multiply multiply, Release release) {
+  constexpr bool kHalves = Acc::cols > 128;
+  constexpr int kCols = kHalves ? Acc::cols / 2 : Acc::cols;
+  stage_sums<Acc::rows, kCols, 0> even;
+  stage_sums<Acc::rows, kCols, Acc::cols - kCols> odd;
+  MT_UNROLL
+  for (int s = 0; s < Acc::slabs; ++s) {
+    MT_UNROLL
+    for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[s][e] = 0.0f;
+  }
+  // Hidden: where the compiler knows that halves come in pairs it joins the two ends of the loop, and ptxas then waits for each instruction (C7514).
+  int turns = kHalves ? 2 * count : count, turn = 1;
+  MT_HIDE(turns, turn);
+  ring_cursor<Stages> oldest = cursor;
+  const auto issue = [&](auto& sums, bool opens, bool closes) {
+    if (opens) full(cursor.at, cursor.phase);
+    sums.keep = 0;
+    multiply(sums, cursor.at);
+    if (closes) cursor.next();
+  };
+  const auto collect = [&](auto& sums, bool closes) {
+    add_up(acc, sums);
+    if (closes) {
+      release(oldest.at);
+      oldest.next();
+    }
+  };
+  if (turns == 0) return;
+  issue(even, true, !kHalves);
+  MT_NO_UNROLL
+  for (; turn + 1 < turns; turn += 2) {
+    issue(odd, !kHalves, true);
+    hopper::products_wait<1>();
+    collect(even, !kHalves);
+    issue(even, true, !kHalves);
+    hopper::products_wait<1>();
+    collect(odd, true);
+  }
+  if (turn < turns) {
+    issue(odd, !kHalves, true);
+    hopper::products_wait<1>();
+    collect(even, !kHalves);
+    hopper::products_wait<0>();
+    collect(odd, true);
+  } else {
+    hopper::products_wait<0>();
+    collect(even, true);
+  }
+}
+
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
   using Traits = warpgroup_traits<Cfg>;
-  using Acc = acc_of<Cfg>;
+  using T = typename decltype(Stage::a)::element;
+  using Acc = acc_of<Cfg, T>;
   auto& memory = *reinterpret_cast<warpgroup_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                                   ~uintptr_t{1023});
   const int thread = thread_number(), warpgroup = same_for_all(thread / 128), warp = same_for_all(thread / 32),
@@ -249,7 +336,7 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
     hopper::take_registers<Traits::consumer_registers>();
     const int number = warpgroup - 1;
     constexpr int kWarpSlots = Traits::result_slots * Traits::slot_bytes;
-    product_context<Cfg, typename decltype(Stage::a)::element> cx{
+    product_context<Cfg, T> cx{
         space, Traits::parts > 1 ? number : 0, thread % 128, shared_address(memory.result) + (warp - 4) * kWarpSlots};
     const auto release = [&](int stage) {
       if constexpr (Cfg::cluster > 1) {
@@ -272,19 +359,11 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
     for (; i < total; i += Traits::turns ? 2 * stride : stride) {
       const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
-      if constexpr (kShortSums<typename decltype(Stage::a)::element>) {
-        static_assert(!Traits::turns, "the other warpgroup multiplies while this one adds up");
-        MT_NO_UNROLL
-        for (int k = 0; k < space.k; ++k) {
-          Acc stage;
-          stage.keep = 0;
-          hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
-          compute(cx, stage, memory.stage[cursor.at]);
-          hopper::products_wait<0>();
-          release(cursor.at);
-          cursor.next();
-          add_up(acc, stage, k == 0);
-        }
+      if constexpr (kShortSums<T>) {
+        static_assert(!Traits::turns, "both warpgroups add up stages of the same tile");
+        add_stages(
+            acc, space.k, cursor, [&](int stage, uint32_t phase) { hopper::barrier_wait(full + 8 * stage, phase); },
+            [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); }, release);
         finish(cx, acc, t);
       } else {
         acc.keep = 0;
@@ -321,18 +400,23 @@ template <class Cfg, class Stage>
 struct alignas(1024) split_memory {
   union {
     Stage stage[Cfg::stages];
-    float sums[Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
+    sum_of<typename decltype(Stage::a)::element> sums[warpgroup_traits<Cfg>::by_stage ? 2 * Cfg::bm * Cfg::bn : Cfg::bm * Cfg::bn];  ///< element by element of the fragments, all lanes side by side
   };
   alignas(8) uint64_t full[Cfg::stages];
   uint64_t empty[Cfg::stages];
 };
 
 /// Few tiles, many steps: the programs of a cluster take a stretch of the steps each and leave their sums in their
-/// shared memory; then each adds up some columns, in the order of the stretches, and finishes them.
+/// shared memory; then each adds up some columns, in the order of the stretches, and finishes them. Where a tile has 64 rows, the two warpgroups
+/// of a program take its steps in turns and leave two sums.
 template <class Cfg, class Stage, class Load, class Compute, class Finish>
 MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, Compute compute, Finish finish) {
-  using Acc = acc_of<Cfg>;
-  static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * Cfg::bm * Cfg::bn);
+  using T = typename decltype(Stage::a)::element;
+  using Acc = acc_of<Cfg, T>;
+  using Traits = warpgroup_traits<Cfg>;
+  constexpr bool kByStage = Traits::by_stage;
+  static_assert(Acc::slabs == 1 && sizeof(Stage) * Cfg::stages >= sizeof(float) * (kByStage ? 2 : 1) * Cfg::bm * Cfg::bn);
+  static_assert(!kByStage || !kShortSums<T>, "stages in turns have one set of sums");
   auto& memory = *reinterpret_cast<split_memory<Cfg, Stage>*>((reinterpret_cast<uintptr_t>(ctx.scratch) + 1023) &
                                                               ~uintptr_t{1023});
   const int thread = thread_number(), warpgroup = same_for_all(thread / 128), warp = same_for_all(thread / 32),
@@ -341,7 +425,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   if (thread == 0) {
     for (int s = 0; s < Cfg::stages; ++s) {
       hopper::barrier_init(full + 8 * s, 1);
-      hopper::barrier_init(empty + 8 * s, 8);  // one arrival per multiplying warp
+      hopper::barrier_init(empty + 8 * s, kByStage ? 4 : 8);  // one arrival per warp that multiplies it
     }
     hopper::fence_barrier_init();
   }
@@ -350,12 +434,13 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   const tile_coord t = tile_at<Cfg>(space, program_number() / size);
   const int first = space.k * rank / size, last = space.k * (rank + 1) / size;
   constexpr int kGroup = 8, kGroups = Acc::atom::c_elements / kGroup, kGroupCols = Cfg::bn / kGroups;
-  const uint32_t sums = shared_address(memory.sums) + (thread - 128) * 4;
+  const uint32_t sums = shared_address(memory.sums) + (kByStage ? thread % 128 : thread - 128) * 4;
   constexpr int kNext = 256 * 4;  // bytes between elements
-  product_context<Cfg, typename decltype(Stage::a)::element> cx{space, warpgroup - 1, thread % 128, 0};
+  product_context<Cfg, T> cx{space, kByStage ? 0 : warpgroup - 1, thread % 128, 0};
 
   ring_cursor<Cfg::stages> cursor;
   if (warpgroup == 0) {
+    if constexpr (kShortSums<T>) hopper::give_registers<Traits::producer_registers>();
     if (warp == 0 && hopper::elect_one()) {
       for (int k = first; k < last; ++k) {
         hopper::barrier_wait(empty + 8 * cursor.at, cursor.phase ^ 1);
@@ -367,25 +452,35 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     }
   } else {
     Acc acc;
-    acc.keep = 0;
-    int previous = -1;
-    MT_NO_UNROLL
-    for (int k = first; k < last; ++k) {
-      hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
-      if constexpr (kShortSums<typename decltype(Stage::a)::element>) {
-        Acc stage;
-        stage.keep = 0;
-        compute(cx, stage, memory.stage[cursor.at]);
-        hopper::products_wait<0>();
-        if (lane == 0) hopper::barrier_arrive(empty + 8 * cursor.at);
-        add_up(acc, stage, k == first);
-      } else {
+    if constexpr (kShortSums<T>) {
+      hopper::take_registers<Traits::consumer_registers>();
+      add_stages(
+          acc, last - first, cursor, [&](int stage, uint32_t phase) { hopper::barrier_wait(full + 8 * stage, phase); },
+          [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); },
+          [&](int stage) {
+            if (lane == 0) hopper::barrier_arrive(empty + 8 * stage);
+          });
+    } else {
+      acc.keep = 0;
+      int previous = -1;
+      if (kByStage && first + warpgroup - 1 >= last) {  // no step for this warpgroup
+        MT_UNROLL
+        for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[0][e] = 0;
+      }
+      if (kByStage) cursor.skip(warpgroup - 1);
+      MT_NO_UNROLL
+      for (int k = first + (kByStage ? warpgroup - 1 : 0); k < last; k += kByStage ? 2 : 1) {
+        hopper::barrier_wait(full + 8 * cursor.at, cursor.phase);
         compute(cx, acc, memory.stage[cursor.at]);
         hopper::products_wait<1>();
         if (previous >= 0 && lane == 0) hopper::barrier_arrive(empty + 8 * previous);
         previous = cursor.at;
+        if constexpr (kByStage) {
+          cursor.skip(2);
+        } else {
+          cursor.next();
+        }
       }
-      cursor.next();
     }
     hopper::products_wait<0>();
     hopper::pin(acc.d[0]);
@@ -396,13 +491,17 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
   wave_sync();
   hopper::cluster_sync();
   if (warpgroup != 0) {
-    for (int g = rank; g < kGroups; g += size) {
-      warpgroup_acc<64, kGroupCols> part;
+    for (int g = kByStage ? 2 * rank + warpgroup - 1 : rank; g < kGroups; g += kByStage ? 2 * size : size) {
+      warpgroup_acc<64, kGroupCols, sum_of<T>> part;
       MT_UNROLL
-      for (int e = 0; e < kGroup; ++e) part.d[0][e] = 0.0f;
+      for (int e = 0; e < kGroup; ++e) part.d[0][e] = 0;
       for (int q = 0; q < size; ++q) {
         MT_UNROLL
-        for (int e = 0; e < kGroup; ++e) part.d[0][e] += hopper::load_remote(sums + (g * kGroup + e) * kNext, q);
+        for (int e = 0; e < kGroup; ++e) {
+          MT_UNROLL
+          for (int half = 0; half < (kByStage ? 2 : 1); ++half)
+            part.d[0][e] += __builtin_bit_cast(sum_of<T>, hopper::load_remote(sums + (g * kGroup + e) * kNext + half * 512, q));
+        }
       }
       finish(cx, part, tile_coord{t.batch, t.m, t.n + g * kGroupCols});
     }

@@ -67,6 +67,33 @@ struct matrix_unit {
   }
 };
 
+/// Of int8: sixteen to a lane's row of a, four of b.
+struct scalar_m32n8k16 : instruction<32, 32, 8, 16> {
+  static constexpr int c_vector = 8;
+  static MT_FN constexpr coordinate a(int lane, int e) { return {lane, e}; }
+  static MT_FN constexpr coordinate b(int lane, int e) { return {lane / 4, lane % 4 * 4 + e}; }
+  static MT_FN constexpr coordinate c(int lane, int e) { return {lane, e}; }
+};
+static_assert(covers_exactly_once<fragment_a<scalar_m32n8k16>>(32) &&
+              covers_exactly_once<fragment_b<scalar_m32n8k16>>(32) &&
+              covers_exactly_once<fragment_c<scalar_m32n8k16>>(32));
+
+/// The same bytes of a row, counted in 16 bits as matrix_unit does.
+struct int8_unit : matrix_unit {
+  using atom = scalar_m32n8k16;
+
+  template <class T>
+  static MT_FN void multiply(int32_t (&d)[8][kLanes], const uint32_t (&a)[4][kLanes], const uint32_t (&b)[1][kLanes]) {
+    // Word by word: with the rows of b unpacked into an array first, PoCL's compiler took every second row for the next one.
+    for (int n = 0; n < 8; ++n) {
+      for (int k = 0; k < 16; ++k) {
+        const int32_t y = static_cast<int8_t>(b[0][n * 4 + k / 4] >> (8 * (k % 4)));
+        for (int l = 0; l < kLanes; ++l) d[n][l] += static_cast<int8_t>(a[k / 4][l] >> (8 * (k % 4))) * y;
+      }
+    }
+  }
+};
+
 struct chunk_reader {
   static MT_FN void read16(uint32_t (&words)[4][kLanes], const unsigned char* const (&from)[kLanes], const int (&)[kLanes]) {
     for (int l = 0; l < kLanes; ++l) {

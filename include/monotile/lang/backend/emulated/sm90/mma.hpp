@@ -111,7 +111,8 @@ struct matrix_unit : ldmatrix_loads<ldmatrix> {
   }
 };
 
-/// The ring's units for fp32, which are emulated on 32 lanes; nothing here takes them.
+/// The ring's units for int8 and fp32, which are emulated on 32 lanes; nothing here takes them.
+using int8_unit = matrix_unit;
 struct chunk_reader {
   static void read16(uint32_t (&w)[4][1], const unsigned char* const (&from)[1], const int (&)[1]) {
     for (int i = 0; i < 4; ++i) std::memcpy(&w[i][0], from[0] + 4 * i, 4);

@@ -99,15 +99,15 @@ template <int Open>
 inline void products_wait() {
   emulated::products_wait(Open);
 }
-template <int N>
-inline void pin(float (&)[N]) {}
+template <class S>
+inline void pin(S&) {}
 inline uint64_t operand_from(uint32_t word, int bytes) {
   return static_cast<uint64_t>(1u << 30 | 1024 >> 4) << 32 | (word + static_cast<uint32_t>(bytes / 16));
 }
 template <class T, int N>
 struct warpgroup_product : wgmma_m64<N, 32 / static_cast<int>(sizeof(T))> {
   static_assert(N % 8 == 0 && N <= 256);
-  static void issue(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {
+  static void issue(std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float> (&d)[N / 2], uint64_t a, uint64_t b, int keep) {
     emulated::issue_product(dtype_of<T>, N, d, a, b, keep != 0);
   }
 };
