@@ -41,7 +41,7 @@ struct alignas(1024) stream_chain_memory {
   // Written by the warp that copies a and b before it hands them over.
   Tile tile[Traits::tiles];
   int blocks[Traits::tiles];   ///< of the tile; -1: there are no more tiles
-  int block[2 * Cfg::stages];  ///< its number, known before its place in the ring is free
+  int block[2 * Cfg::stages + 1];  ///< its number, known before its place in the ring is free; the last one is no block's
 };
 
 /// Places of a ring by the number of what lies there, counted from the start of the program.
@@ -622,6 +622,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     stream_ring<Traits::tiles>(memory.told_at).init(1, 1);
     b.init(stream_copies<Cfg>::arrivals, Traits::waves);
     c.init(stream_copies<Cfg>::arrivals, Traits::waves);
+    memory.block[2 * Cfg::stages] = 0;
     hopper::fence_barrier_init();
     // What the copy engine is told about rows takes a trip to memory, too.
     body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
@@ -654,7 +655,8 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     for (int i = 0; i < count; ++i, ++n) {
       const uint32_t place = n % Cfg::stages;
       b.wait_full(n);
-      const int block = same_for_all(load_word(memory.block[n % (2 * Cfg::stages)]));  // told_word would spill
+      // By the lane that hands the place back, as told_word does, which would spill here: the others read a word that nobody writes.
+      const int block = same_for_all(load_word(memory.block[lane == 0 ? n % (2 * Cfg::stages) : 2 * Cfg::stages]));
       row_acc<mma_rows, 16, kPart> s;
       first_product(cx, s, rows, memory.a[at], rows_from(memory.b[place], warp * kPart));
       b.release(n, lane);
