@@ -64,7 +64,7 @@ TEST(TuneCommand, WritesATableForThisDevice) {
   EXPECT_NE(text.find("\"monotile_tuning\": 1"), std::string::npos) << text;
   EXPECT_EQ(command("ops --device cpu --json").exit_code, 0);
   EXPECT_EQ(command("tune --shapes 24x512").exit_code, 2);
-  EXPECT_EQ(command("tune --a i8").exit_code, 2);
+  EXPECT_EQ(command("tune --a i16").exit_code, 2);
 }
 
 TEST(BenchCommand, PublishedTableIsRefused) {
