@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "monotile/kernels/gemm/params.hpp"
+#include "monotile/lang/block_rows.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/tuning.hpp"
 #include "ops/gemm/variants.hpp"
@@ -31,6 +32,17 @@ int rows_of_a(const GemmArgs& args, const DeviceInfo& device) {
 Activations activations_for(const GemmArgs& args, const DeviceInfo& device) {
   if (args.cast == ProductCast::int8_block) return dots::as_int8;
   return is_cpu(device) ? dots::as_f32 : dots::activations_of(args.a.dtype);
+}
+
+/// Rows that programs of matrix instructions take.
+bool suits_block_rows(const TensorView& b) {
+  const DTypeInfo info = dtype_info(b.dtype);
+  return b.step(0) / info.block_elements * info.block_bytes % lang::block_rows::alignment == 0 && vector_aligned(b.data);
+}
+/// The kernel of matrix instructions for GGUF weights, or null. It takes however many rows of a, so that they get the same bits in every batch.
+void (*block_dots_for(const GemmArgs& args, const DeviceInfo& device))() {
+  if (is_cpu(device) || !is_quantised(args.b.dtype) || !suits_block_rows(args.b) || args.a.dim(1) > INT32_MAX / 2) return nullptr;
+  return find_kernel("gemm.block_dots", target_of(device), dots::variant(activations_for(args, device), args.b.dtype, dots::kManyRows));
 }
 
 /// The kernel that casts the activations beforehand, and how much room its result takes.
@@ -74,11 +86,13 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
   return 3.0 + std::max(stream_us * std::ceil(m / rows_of_a(args, device)), product_us);
 }
 
-/// config: activations, rows of a per program, entry of the cast kernel, lanes per program.
+/// config: activations, rows of a per program, entry of the cast kernel, lanes per program, entry of the kernel of matrix instructions (which the
+/// plan's kernel replaces where weights turn out not to lie as it wants them).
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   const Target target = target_of(device);
   const Activations activations = activations_for(args, device);
-  const int rows = rows_of_a(args, device);
+  auto* const block_dots = block_dots_for(args, device);
+  const int rows = block_dots != nullptr ? dots::kManyRows : rows_of_a(args, device);
   plan.kernel = reinterpret_cast<const void*>(
       find_kernel("gemm.row_dots", target, dots::variant(activations, args.b.dtype, rows)));
   const Cast cast = cast_for(args, device);
@@ -87,18 +101,23 @@ void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& p
     cast_entry = reinterpret_cast<int64_t>(find_kernel(cast.kernel, target, dots::activations_of(args.a.dtype)));
     plan.workspace_bytes = static_cast<size_t>(args.c.dim(0) * cast.row_bytes);
   }
-  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : lanes_on(device, 256)};
+  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : lanes_on(device, 256),
+                 reinterpret_cast<int64_t>(block_dots)};
 }
 
 struct Tiling {
   kernels::ProductShape shape;
   Grid grid;
 };
-Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args) {
+Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args, bool by_blocks) {
   const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
   Tiling t{{m, n, k, plan.config[1], 0}, {}};
   t.grid.threads = static_cast<int>(plan.config[3]);
-  if (!is_cpu(*plan.device)) {
+  if (by_blocks) {
+    t.grid.threads = lang::block_rows::lanes;
+    t.grid.scratch_bytes = lang::block_rows::scratch_bytes(args.b.dtype);
+    t.shape.n_per_program = lang::block_rows::rows;
+  } else if (!is_cpu(*plan.device)) {
     t.shape.n_per_program = t.grid.threads / 32;
   } else if (plan.config[1] == 1) {
     // One stretch of b per thread, or several of at least 256 KB: at the start of each the memory has to get going
@@ -146,7 +165,8 @@ void cast_activations(const Plan<GemmArgs>& plan, Stream& stream, const TensorVi
 template <class A, class W>
 void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const A& a, const W& b) {
   using Params = kernels::RowDotsParams<A, W>;
-  const Tiling tiling = tile_product(plan, args);
+  const bool by_blocks = plan.config[4] != 0 && suits_block_rows(args.b);
+  const Tiling tiling = tile_product(plan, args, by_blocks);
   Params p{};
   p.shape = tiling.shape;
   p.a = a;
@@ -154,7 +174,8 @@ void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, co
   p.c = any_rows_of(args.c);
   if (args.residual.defined()) p.residual = any_rows_of(args.residual);
   if (args.bias.defined()) p.bias = column_vector(args.bias);
-  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, tiling.grid, p);
+  void* const kernel = by_blocks ? reinterpret_cast<void*>(plan.config[4]) : const_cast<void*>(plan.kernel);
+  reinterpret_cast<KernelFn<Params>>(kernel)(stream, tiling.grid, p);
 }
 
 template <DType Q>

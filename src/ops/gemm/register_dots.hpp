@@ -3,6 +3,7 @@
 
 #include "monotile/kernels/gemm/row_dots.hpp"
 #include "ops/gemm/variants.hpp"
+#include "ops/register_kernel.hpp"
 #include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
@@ -35,6 +36,19 @@ void register_weights(DType b) {
     register_dots_of<lang::view<const bfloat16_t>, W>(dots::as_bf16, b);
   }
   if constexpr (requires { W::block_bytes; }) register_dots_of<lang::int8_rows, W>(dots::as_int8, b);
+}
+
+/// By matrix instructions. Three programs on a multiprocessor: 104 KB of q8_0 on their way.
+template <class T, DType... Q>
+void register_blocks(dots::Activations activations) {
+  constexpr int kLanes = lang::block_rows::lanes;
+  (register_bounded<kernels::RowDots<lang::view<const T>, lang::quant_view<Q>, lang::block_rows, dots::kManyRows>, kLanes, 3 * kLanes>(
+       "gemm.block_dots", dots::variant(activations, Q, dots::kManyRows)),
+   ...);
+}
+template <class T>
+void register_block_dots(dots::Activations activations) {
+  if constexpr (lang::kHasBlockRows) register_blocks<T, DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k>(activations);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -3,6 +3,7 @@
 // a, and add up at the end. The order of the sum depends on k alone.
 
 #include "monotile/lang/backend/simt/tile.hpp"
+#include "monotile/lang/block_rows.hpp"
 #include "monotile/lang/quant.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -22,7 +23,7 @@ struct dot_sums {
 
 /// Programs with the same rows of b are neighbours, so that these rows come from the cache after the first.
 template <class L, int MT, class Shape>
-MT_FN dot_block<L, MT> dot_block_of(const Context& ctx, const Shape& shape) {
+requires(!__is_same(L, block_rows)) MT_FN dot_block<L, MT> dot_block_of(const Context& ctx, const Shape& shape) {
   dot_block<L, MT> block;
   const int64_t blocks = (shape.m + MT - 1) / MT;
   Context group = ctx;
@@ -138,7 +139,7 @@ MT_FN void set_element(void* data, DType dtype, int64_t i, float v) {
 }
 /// f(row of a, column of c, sum) for each dot of the block that exists, once.
 template <class L, int MT, class F>
-MT_FN void each_dot(const dot_block<L, MT>& block, dot_sums<L, MT>& sums, F f) {
+MT_FN void each_dot(const Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, F f) {
   for (int l = 0; l < kLanes; ++l) {
     if (!block.at.live[l] || block.at.lane[l] != 0) continue;
     MT_UNROLL
@@ -147,19 +148,19 @@ MT_FN void each_dot(const dot_block<L, MT>& block, dot_sums<L, MT>& sums, F f) {
     }
   }
 }
-template <class L, int MT>
-MT_FN void add_columns(Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, const any_vector& columns) {
-  each_dot(block, sums, [&](int64_t, int64_t col, float& sum) { sum += element_at(columns.data, columns.dtype, col); });
+template <class Block, class Sums>
+MT_FN void add_columns(Context& ctx, const Block& block, Sums& sums, const any_vector& columns) {
+  each_dot(ctx, block, sums, [&](int64_t, int64_t col, float& sum) { sum += element_at(columns.data, columns.dtype, col); });
 }
-template <class L, int MT>
-MT_FN void add_cells(Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, const any_rows& cells) {
-  each_dot(block, sums, [&](int64_t row, int64_t col, float& sum) {
+template <class Block, class Sums>
+MT_FN void add_cells(Context& ctx, const Block& block, Sums& sums, const any_rows& cells) {
+  each_dot(ctx, block, sums, [&](int64_t row, int64_t col, float& sum) {
     sum += element_at(cells.data, cells.dtype, row * cells.stride + col);
   });
 }
-template <class L, int MT>
-MT_FN void store_cells(Context&, const dot_block<L, MT>& block, const any_rows& to, dot_sums<L, MT>& sums) {
-  each_dot(block, sums,
+template <class Block, class Sums>
+MT_FN void store_cells(Context& ctx, const Block& block, const any_rows& to, Sums& sums) {
+  each_dot(ctx, block, sums,
            [&](int64_t row, int64_t col, float& sum) { set_element(to.data, to.dtype, row * to.stride + col, sum); });
 }
 
