@@ -72,6 +72,25 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
+/// What the kernel of matrix instructions issues for a wave's stretch of 16 rows of b: counted in the code for sm_90a.
+double instructions_per_stretch(DType b) {
+  switch (b) {
+    case DType::q4_0: return 380;
+    case DType::q8_0: return 470;
+    case DType::q4_k: return 520;
+    case DType::q5_0: return 570;
+    default: return 700;
+  }
+}
+/// Weights at 4 TB/s, or instructions: four a clock and multiprocessor, of which four fifths are assumed. Not measured.
+double block_dots_us(double m, double n, double k, DType b, const DeviceInfo& device) {
+  const DTypeInfo info = dtype_info(b);
+  const double stream_us = n * k * info.block_bytes / info.block_elements * 1e6 / 4e12,
+               stretches = std::ceil(n / lang::block_rows::rows) * std::ceil(k / lang::block_rows::stretch),
+               issue_us = std::ceil(m / dots::kManyRows) * stretches * instructions_per_stretch(b) / (device.units * 4 * 1500.0 * 0.8);
+  return 3.0 + std::max(stream_us, issue_us);
+}
+
 /// Microseconds, roughly, to weigh against tiles. On GPUs weights are streamed once per `rows` rows of a, taken at 3
 /// TB/s, and every product is one multiplication of a lane (128 per clock and multiprocessor, a quarter of them
 /// assumed).
@@ -80,6 +99,7 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
   if (is_cpu(device)) return 1.0;
   const double m = static_cast<double>(args.c.dim(0)), n = static_cast<double>(args.c.dim(1)),
                k = static_cast<double>(args.a.dim(1));
+  if (block_dots_for(args, device) != nullptr) return block_dots_us(m, n, k, args.b.dtype, device);
   const DTypeInfo b = dtype_info(args.b.dtype);
   const double stream_us = n * k * b.block_bytes / b.block_elements * 1e6 / 3e12,
                product_us = m * n * k / (device.units * 128 * 1500.0 / 4);

@@ -117,7 +117,8 @@ MT_FN void read_codes(block_operand& a, int row, int l, const unsigned char* fro
       const uint32_t low = codes_at(from + 64 * of_128 + 32 * (quarter % 2) + 16 * half + 4 * t, odd),
                      high = codes_at(from + 128 + 32 * of_128 + 16 * half + 4 * t, odd);
       values_of_codes<T, 63, 32>(
-          pairs, mask_and_set(low >> (4 * (quarter / 2)), 0x0f0f0f0fu, high << 4 >> (2 * quarter) & 0x30303030u));
+          pairs, mask_and_set(low >> (4 * (quarter / 2)), 0x0f0f0f0fu,
+                              (quarter < 2 ? high << (4 - 2 * quarter) : high >> (2 * quarter - 4)) & 0x30303030u));
       put(half);
     }
   }
