@@ -113,6 +113,14 @@ struct copy_queue {
   }
 };
 
+/// Which wave of its program this is; the compiler knows that it is the same for all lanes.
+MT_FN int wave_number(const Context& ctx) {
+#if defined(__CUDA_ARCH__)
+  return __shfl_sync(~0u, ctx.thread(0) / kWave, 0);
+#else
+  return ctx.thread(0) / kWave;
+#endif
+}
 /// Bytes of a and b, numbered 0 to 7, by the hexadecimal digits of the selector.
 MT_FN uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   uint32_t r = 0;

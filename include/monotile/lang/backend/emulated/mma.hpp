@@ -110,6 +110,8 @@ struct register_queue {
 
 /// The lanes of a wave run side by side.
 inline void wave_sync() {}
+/// Which wave of its program this is.
+inline int wave_number(const Context& ctx) { return ctx.thread(0) / kWave; }
 /// Bytes of a and b, numbered 0 to 7, by the hexadecimal digits of the selector.
 inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;

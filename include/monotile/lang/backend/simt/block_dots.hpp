@@ -288,11 +288,14 @@ MT_FN void close_stretch(float (&sums)[4][kLanes], const stretch_scales<Q>& s, c
   }
 }
 
+static_assert(block_rows::lanes >= block_rows::rows * block_rows::rows_of_a, "a lane for each sum");
+
+/// The dots of a program's rows: each wave adds up its stretches in order, and then the waves' sums are.
 template <class T, DType Q>
 MT_FN block_rows_sums row_dots(Context& ctx, const block_rows_place& block, const view<const T>& a, const quant_view<Q>& w) {
   constexpr int kPitch = block_rows::pitch(Q), kStage = block_rows::rows * kPitch, kWaves = block_rows::waves;
   constexpr int kBytes = block_rows::stretch_bytes(Q);
-  const int number = ctx.thread(0) / kWave;
+  const int number = wave_number(ctx);
   unsigned char* const own = ctx.scratch + number * block_rows::stages * kStage;
 
   block_wave<Q, T> wave{a, {}, {}, block.k / quant_view<Q>::block_elements * quant_view<Q>::block_bytes, static_cast<int>(block.k), {}};
@@ -349,7 +352,7 @@ MT_FN block_rows_sums row_dots(Context& ctx, const block_rows_place& block, cons
     if (at + block_rows::stages * kWaves < stretches)
       copy_stretch(ctx, own + stage * kStage, wave, at + block_rows::stages * kWaves);
     wave.copies.close_group();
-    stage ^= 1;
+    stage = stage + 1 == block_rows::stages ? 0 : stage + 1;
   }
 
   // The waves' sums in their order, whatever the number of stretches.
