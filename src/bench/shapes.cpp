@@ -86,6 +86,8 @@ const std::vector<WorkItem> kDefault = {
     {"gemm", {16, 14336, 4096}},
     {"gemm_q8_0", {1, 14336, 4096}},
     {"gemm_q4_0", {1, 14336, 4096}},
+    {"gemm_q4_k", {1, 14336, 4096}},
+    {"gemm_q6_k", {1, 14336, 4096}},
     {"attention_causal", {8, 2048, 32, 32, 128}},
     {"attention_full", {8, 2048, 32, 32, 128}},
     {"attention_causal", {4, 4096, 32, 8, 128}},

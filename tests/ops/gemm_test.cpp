@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/variants.hpp"
 #include "runtime/cpu_features.hpp"
 #include "runtime/scoped_target.hpp"
 #include "runtime/kernels.hpp"
@@ -30,7 +31,22 @@ struct Case {
   int64_t padding = 0, offset = 0;
   DType bias = DType::none, residual = DType::none;
   bool in_place = false;  ///< the residual is c
+  bool whole_rows = false;  ///< rows of b start on 16 bytes, as programs of matrix instructions want them, whatever a and c do
 };
+
+/// Blocks that pad a row of `blocks` to a multiple of 16 bytes.
+int64_t blocks_to_alignment(DType b, int64_t blocks) {
+  int64_t more = 0;
+  while ((blocks + more) * dtype_info(b).block_bytes % 16 != 0) ++more;
+  return more;
+}
+/// True if the device has products of rows by matrix instructions.
+bool has_block_dots(Device device, DType a, DType b) {
+  return find_kernel("gemm.block_dots", target_of(device_info(device)),
+                     ops::dots::variant(ops::dots::activations_of(a), b, ops::dots::kManyRows)) != nullptr;
+}
+/// True if a plan will run them.
+bool plans_block_dots(const Plan<GemmArgs>& planned) { return planned.config[4] != 0; }
 
 std::string describe(const Case& s) {
   return std::string(dtype_info(s.a).name) + " x " + dtype_info(s.b).name + " -> " + dtype_info(s.c).name + " m " +
@@ -49,7 +65,10 @@ class GemmTest : public OnDevice {
     Operands o;
     o.a = TestTensor::random(s.a, {s.m, s.k}, 1, {.padding = {s.padding}, .offset = s.offset});
     o.b = TestTensor::random(s.b, {s.n, s.k}, 2,
-                             {.padding = {block == 1 ? s.padding : s.padding % 3}, .offset = s.offset});
+                             {.padding = {s.whole_rows ? blocks_to_alignment(s.b, s.k / block)
+                                          : block == 1  ? s.padding
+                                                        : s.padding % 3},
+                              .offset = s.whole_rows ? 0 : s.offset});
     o.c = TestTensor(s.c, {s.m, s.n}, {.padding = {s.padding}, .offset = s.offset});
     if (s.bias != DType::none) o.bias = TestTensor::random(s.bias, {s.n}, 3, {.offset = s.offset});
     if (s.residual != DType::none)
@@ -160,6 +179,61 @@ TEST_P(GemmTest, SizesOfBlockTypes) {
   }
 }
 
+/// Rows of b that start on 16 bytes: by matrix instructions where there are any. A program has 16 rows of b and 8 of a, a wave every eighth
+/// stretch of 256 elements, of which the last one may be short.
+TEST_P(GemmTest, WholeRowsOfBlockTypes) {
+  for (const DType b : kBlocks) {
+    const int64_t block = dtype_info(b).block_elements;
+    for (const DType a : {DType::bf16, DType::f16}) {
+      for (const int64_t k : block == 32 ? std::vector<int64_t>{32, 96, 128, 160, 256, 288, 2240} : std::vector<int64_t>{256, 512, 768, 2304}) {
+        for (const int64_t m : {1, 2, 8, 9}) check({.a = a, .b = b, .c = a, .m = m, .n = 19, .k = k, .whole_rows = true});
+        check({.a = a, .b = b, .c = DType::f32, .m = 3, .n = 5, .k = k, .padding = 3, .offset = 1, .whole_rows = true});
+      }
+      for (const int64_t n : {1, 8, 9, 16, 24, 33})
+        check({.a = a, .b = b, .c = a, .m = 7, .n = n, .k = 512, .bias = a, .residual = DType::f32, .whole_rows = true});
+    }
+  }
+}
+
+/// Matrix instructions are planned for exactly the weights that they can read.
+TEST_P(GemmTest, WholeRowsAreNoticed) {
+  Stream stream(device());
+  for (const DType b : kBlocks) {
+    for (const DType a : kPlain) {
+      const int64_t block = dtype_info(b).block_elements, k = 8 * block;
+      TestTensor x = TestTensor::random(a, {3, k}, 1), w = TestTensor::random(b, {20, k}, 2),
+                 off = TestTensor::random(b, {20, k}, 2, {.offset = 1}), apart = TestTensor::random(b, {20, k}, 2, {.padding = {1}}), c(a, {3, 20});
+      GemmArgs args;
+      args.c = c.on(stream), args.a = x.on(stream), args.b = w.on(stream);
+      EXPECT_EQ(plans_block_dots(plan(device(), args, kPortable)), has_block_dots(device(), a, b)) << dtype_info(b).name;
+      args.b = off.on(stream);
+      EXPECT_EQ(plans_block_dots(plan(device(), args, kPortable)), has_block_dots(device(), a, b) && dtype_info(b).block_bytes % 16 == 0);
+      args.b = apart.on(stream);
+      EXPECT_EQ(plans_block_dots(plan(device(), args, kPortable)), has_block_dots(device(), a, b) && dtype_info(b).block_bytes % 16 == 0);
+    }
+  }
+}
+
+/// A plan for them is run with weights that lie otherwise.
+TEST_P(GemmTest, PlanForWholeRowsServesOthers) {
+  Stream stream(device());
+  for (const DType b : {DType::q8_0, DType::q6_k}) {
+    const int64_t n = 21, k = 8 * dtype_info(b).block_elements;
+    TestTensor x = TestTensor::random(DType::bf16, {2, k}, 1), w = TestTensor::random(b, {n, k}, 2),
+               off = TestTensor::random(b, {n, k}, 2, {.padding = {1}, .offset = 1}), c(DType::f32, {2, n}), d(DType::f32, {2, n});
+    GemmArgs args;
+    args.c = c.on(stream), args.a = x.on(stream), args.b = w.on(stream);
+    const Plan<GemmArgs> planned = plan(device(), args, kPortable);
+    Buffer workspace(device(), planned.workspace_bytes);
+    planned.run(stream, args, workspace.data());
+    args.c = d.on(stream), args.b = off.on(stream);
+    planned.run(stream, args, workspace.data());
+    stream.synchronize();
+    c.fetch(stream), d.fetch(stream);
+    EXPECT_TRUE(is_near(d, c, {.relative = 1e-4, .absolute = 1e-3 * static_cast<double>(k) / 256})) << dtype_info(b).name;
+  }
+}
+
 TEST_P(GemmTest, BiasAndResidual) {
   for (const DType b : {DType::bf16, DType::q8_0, DType::q6_k}) {
     for (const int64_t m : {1, 9}) {
@@ -250,6 +324,86 @@ TEST_P(GemmTest, ExtremeCodes) {
   }
 }
 
+/// The same as they are, with 16-bit activations: a code that is misread shows at once, since all are the same.
+TEST_P(GemmTest, ExtremeCodesOfWholeRows) {
+  for (const DType b : kBlocks) {
+    const DTypeInfo info = dtype_info(b);
+    const int64_t n = 18, k = 512 * info.block_elements / 32, m = 8;
+    for (const DType a : {DType::bf16, DType::f16}) {
+      for (const int byte : {0x00, 0x7f, 0x80, 0xff, 0x0f, 0xf0}) {
+        TestTensor x(a, {m, k}), w = TestTensor::random(b, {n, k}, 7), c(DType::f32, {m, n}), wanted;
+        for (int64_t i = 0; i < x.size(); ++i) x.set(i, (i / 3) % 2 == 0 ? 1.0 : (i % 5 == 0 ? -2.0 : 0.5));
+        auto* bytes = w.host().as<uint8_t>();
+        for (int64_t i = 0; i < n * k / info.block_elements; ++i) {
+          for (int j = 0; j < info.block_bytes; ++j) {
+            const bool scale = b == DType::q6_k ? j >= 208 : j < (b == DType::q4_k ? 4 : 2);
+            if (!scale) bytes[i * info.block_bytes + j] = static_cast<uint8_t>(byte);
+          }
+        }
+        const auto make = [&](const At& at) {
+          GemmArgs args;
+          args.c = at(c), args.a = at(x), args.b = at(w);
+          return args;
+        };
+        run_reference<GemmArgs>(ops::gemm_reference_run, make);
+        wanted = c;
+        c.poison();
+        run_on<GemmArgs>(device(), {&c}, make, kPortable);
+        double largest = 0;
+        for (int64_t i = 0; i < w.size(); ++i) largest = std::max(largest, std::abs(w.get(i)));
+        EXPECT_TRUE(is_near(c, wanted, {.absolute = 0x1p-24 * static_cast<double>(k) * std::sqrt(static_cast<double>(k)) * largest}))
+            << dtype_info(b).name << " byte " << byte;
+      }
+    }
+  }
+}
+
+/// A scale that is zero, infinite or NaN shows in the rows of b that have it and in no other.
+TEST_P(GemmTest, SpecialScales) {
+  for (const DType b : kBlocks) {
+    const DTypeInfo info = dtype_info(b);
+    const int64_t n = 20, k = 8 * info.block_elements, at = b == DType::q6_k ? 208 : 0;
+    for (const DType a : {DType::f32, DType::bf16, DType::f16}) {
+      TestTensor x = TestTensor::random(a, {3, k}, 1), w = TestTensor::random(b, {n, k}, 2), c(DType::f32, {3, n}), wanted;
+      const auto set_scale = [&](int64_t row, int64_t block, uint16_t bits) {
+        auto* p = w.host().as<uint8_t>() + (row * 8 + block) * info.block_bytes + at;
+        p[0] = static_cast<uint8_t>(bits), p[1] = static_cast<uint8_t>(bits >> 8);
+      };
+      set_scale(4, 7, 0x7c00), set_scale(11, 2, 0x7e00), set_scale(17, 3, 0x0000);
+      for (int64_t block = 0; block < 8; ++block) {
+        set_scale(18, block, 0x0000);
+        if (b == DType::q4_k) {
+          auto* p = w.host().as<uint8_t>() + (18 * 8 + block) * info.block_bytes;
+          p[2] = p[3] = 0;
+        }
+      }
+      const auto make = [&](const At& at_) {
+        GemmArgs args;
+        args.c = at_(c), args.a = at_(x), args.b = at_(w);
+        return args;
+      };
+      run_reference<GemmArgs>(ops::gemm_reference_run, make);
+      wanted = c;
+      c.poison();
+      run_on<GemmArgs>(device(), {&c}, make, kPortable);
+      for (int64_t i = 0; i < 3; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          const double got = c.get(i * n + j), right = wanted.get(i * n + j);
+          if (j == 4) {
+            EXPECT_FALSE(std::isfinite(got)) << dtype_info(b).name;
+          } else if (j == 11) {
+            EXPECT_TRUE(std::isnan(got)) << dtype_info(b).name;
+          } else if (j == 18) {
+            EXPECT_EQ(got, 0.0) << dtype_info(b).name;
+          } else {
+            EXPECT_NEAR(got, right, 1e-4 * (1 + std::abs(right))) << dtype_info(b).name << " column " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
 /// Activations that int8 blocks find hard: zeros, one large value, tiny ones, and a row of NaN or infinity, which
 /// must stay visible.
 TEST_P(GemmTest, SpecialActivations) {
@@ -313,6 +467,37 @@ TEST_P(GemmTest, RowsDoNotDependOnTheBatch) {
         const std::vector<double> some = product(m, 3);
         for (size_t i = 0; i < some.size(); ++i)
           ASSERT_EQ(some[i], whole[i + static_cast<size_t>(3 * n)]) << dtype_info(b).name << " m " << m;
+      }
+    }
+  }
+}
+
+/// By matrix instructions a row's bits depend on that row alone, from one row on; and not on where the rows lie.
+TEST_P(GemmTest, FewRowsDoNotDependOnTheBatch) {
+  for (const DType b : kBlocks) {
+    for (const DType a : {DType::bf16, DType::f16}) {
+      if (!has_block_dots(device(), a, b)) continue;
+      const int64_t n = 35, k = 2304;
+      TestTensor w = TestTensor::random(b, {n, k}, 10, {.padding = {blocks_to_alignment(b, k / dtype_info(b).block_elements)}});
+      const auto product = [&](int64_t m, int64_t first, const Placement& placement) {
+        TestTensor x = TestTensor::random(a, {17, k}, 11, placement), c(DType::f32, {m, n});
+        run_on<GemmArgs>(
+            device(), {&c},
+            [&](const At& at) {
+              GemmArgs args;
+              args.c = at(c), args.a = at(x).slice(0, first, first + m), args.b = at(w);
+              return args;
+            },
+            kPortable);
+        return c.values();
+      };
+      const std::vector<double> whole = product(17, 0, {});
+      for (const auto& [m, first] : {std::pair<int64_t, int64_t>{1, 0}, {1, 9}, {2, 7}, {5, 3}, {8, 8}, {9, 1}, {16, 1}}) {
+        for (const Placement& placement : {Placement{}, Placement{.padding = {3}, .offset = 1}}) {
+          const std::vector<double> some = product(m, first, placement);
+          for (size_t i = 0; i < some.size(); ++i)
+            ASSERT_EQ(some[i], whole[i + static_cast<size_t>(first * n)]) << dtype_info(b).name << " m " << m << " from " << first;
+        }
       }
     }
   }

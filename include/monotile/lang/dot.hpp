@@ -3,3 +3,4 @@
 // store_int8_blocks.
 
 #include "monotile/lang/backend/dot.hpp"
+#include "monotile/lang/block_rows.hpp"

@@ -36,52 +36,68 @@ MT_FN scale_minimum q4_k_scale(const uint8_t* block, int sub) {
   return {(packed[sub + 4] & 15) | (packed[sub - 4] >> 6) << 4, packed[sub + 4] >> 4 | (packed[sub] >> 6) << 4};
 }
 
+/// Eight codes as whole numbers; their values are scale * code - minimum. Only q4_k has minima.
+struct codes8 {
+  float code[8];
+  float scale, minimum;
+};
+
 /// Elements [first, first + 8) of the row of blocks at `row`, `first` a multiple of 8.
 template <DType Q>
-MT_FN void unpack8(const uint8_t* row, int64_t first, float (&out)[8]) {
+MT_FN void read_codes8(const uint8_t* row, int64_t first, codes8& out) {
   constexpr DTypeInfo info = dtype_info(Q);
   const uint8_t* block = row + first / info.block_elements * info.block_bytes;
   const int i = static_cast<int>(first % info.block_elements);
   uint32_t low[4], high[4];
+  out.minimum = 0.0f;
   if constexpr (Q == DType::q4_0) {
-    const float d = half_at(block);
+    out.scale = half_at(block);
     load_bytes8(low, block + 2 + i % 16);
     MT_UNROLL
-    for (int e = 0; e < 8; ++e) out[e] = d * static_cast<float>((byte_of(low, e) >> (i / 16 * 4) & 15) - 8);
+    for (int e = 0; e < 8; ++e) out.code[e] = static_cast<float>((byte_of(low, e) >> (i / 16 * 4) & 15) - 8);
   } else if constexpr (Q == DType::q5_0) {
-    const float d = half_at(block);
+    out.scale = half_at(block);
     load_bytes8(low, block + 6 + i % 16);
     const uint32_t bits = half_word(block + 2 + i / 16 * 2) >> (i % 16);
     MT_UNROLL
     for (int e = 0; e < 8; ++e) {
       const int code = (byte_of(low, e) >> (i / 16 * 4) & 15) | static_cast<int>(bits >> e & 1u) << 4;
-      out[e] = d * static_cast<float>(code - 16);
+      out.code[e] = static_cast<float>(code - 16);
     }
   } else if constexpr (Q == DType::q8_0) {
-    const float d = half_at(block);
+    out.scale = half_at(block);
     load_bytes8(low, block + 2 + i);
     MT_UNROLL
-    for (int e = 0; e < 8; ++e) out[e] = d * static_cast<float>(static_cast<int8_t>(byte_of(low, e)));
+    for (int e = 0; e < 8; ++e) out.code[e] = static_cast<float>(static_cast<int8_t>(byte_of(low, e)));
   } else if constexpr (Q == DType::q4_k) {
     const int sub = i / 32;
     const scale_minimum sm = q4_k_scale(block, sub);
-    const float d = half_at(block) * static_cast<float>(sm.scale),
-                minimum = half_at(block + 2) * static_cast<float>(sm.minimum);
+    out.scale = half_at(block) * static_cast<float>(sm.scale);
+    out.minimum = half_at(block + 2) * static_cast<float>(sm.minimum);
     load_bytes8(low, block + 16 + i / 64 * 32 + i % 32);
     MT_UNROLL
-    for (int e = 0; e < 8; ++e) out[e] = d * static_cast<float>(byte_of(low, e) >> (sub % 2 * 4) & 15) - minimum;
+    for (int e = 0; e < 8; ++e) out.code[e] = static_cast<float>(byte_of(low, e) >> (sub % 2 * 4) & 15);
   } else {
     static_assert(Q == DType::q6_k, "a GGUF block type");
     const int half = i / 128, quarter = i % 128 / 32, j = i % 32;
-    const float d = half_at(block + 208) * static_cast<float>(static_cast<int8_t>(block[192 + i / 16]));
+    out.scale = half_at(block + 208) * static_cast<float>(static_cast<int8_t>(block[192 + i / 16]));
     load_bytes8(low, block + 64 * half + 32 * (quarter % 2) + j);
     load_bytes8(high, block + 128 + 32 * half + j);
     MT_UNROLL
     for (int e = 0; e < 8; ++e) {
       const int code = (byte_of(low, e) >> (quarter / 2 * 4) & 15) | (byte_of(high, e) >> (2 * quarter) & 3) << 4;
-      out[e] = d * static_cast<float>(code - 32);
+      out.code[e] = static_cast<float>(code - 32);
     }
   }
+}
+
+/// The same as values.
+template <DType Q>
+MT_FN void unpack8(const uint8_t* row, int64_t first, float (&out)[8]) {
+  codes8 codes;
+  read_codes8<Q>(row, first, codes);
+  MT_UNROLL
+  for (int e = 0; e < 8; ++e) out[e] = Q == DType::q4_k ? codes.scale * codes.code[e] - codes.minimum : codes.scale * codes.code[e];
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

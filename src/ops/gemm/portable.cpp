@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "monotile/kernels/gemm/params.hpp"
+#include "monotile/lang/block_rows.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/tuning.hpp"
 #include "ops/gemm/variants.hpp"
@@ -33,6 +34,17 @@ Activations activations_for(const GemmArgs& args, const DeviceInfo& device) {
   return is_cpu(device) ? dots::as_f32 : dots::activations_of(args.a.dtype);
 }
 
+/// Rows that programs of matrix instructions take.
+bool suits_block_rows(const TensorView& b) {
+  const DTypeInfo info = dtype_info(b.dtype);
+  return b.step(0) / info.block_elements * info.block_bytes % lang::block_rows::alignment == 0 && vector_aligned(b.data);
+}
+/// The kernel of matrix instructions for GGUF weights, or null. It takes however many rows of a, so that they get the same bits in every batch.
+void (*block_dots_for(const GemmArgs& args, const DeviceInfo& device))() {
+  if (is_cpu(device) || !is_quantised(args.b.dtype) || !suits_block_rows(args.b) || args.a.dim(1) > INT32_MAX / 2) return nullptr;
+  return find_kernel("gemm.block_dots", target_of(device), dots::variant(activations_for(args, device), args.b.dtype, dots::kManyRows));
+}
+
 /// The kernel that casts the activations beforehand, and how much room its result takes.
 struct Cast {
   const char* kernel = nullptr;
@@ -60,6 +72,25 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
+/// What the kernel of matrix instructions issues for a wave's stretch of 16 rows of b: counted in the code for sm_90a.
+double instructions_per_stretch(DType b) {
+  switch (b) {
+    case DType::q4_0: return 380;
+    case DType::q8_0: return 470;
+    case DType::q4_k: return 520;
+    case DType::q5_0: return 570;
+    default: return 700;
+  }
+}
+/// Weights at 4 TB/s, or instructions: four a clock and multiprocessor, of which four fifths are assumed. Not measured.
+double block_dots_us(double m, double n, double k, DType b, const DeviceInfo& device) {
+  const DTypeInfo info = dtype_info(b);
+  const double stream_us = n * k * info.block_bytes / info.block_elements * 1e6 / 4e12,
+               stretches = std::ceil(n / lang::block_rows::rows) * std::ceil(k / lang::block_rows::stretch),
+               issue_us = std::ceil(m / dots::kManyRows) * stretches * instructions_per_stretch(b) / (device.units * 4 * 1500.0 * 0.8);
+  return 3.0 + std::max(stream_us, issue_us);
+}
+
 /// Microseconds, roughly, to weigh against tiles. On GPUs weights are streamed once per `rows` rows of a, taken at 3
 /// TB/s, and every product is one multiplication of a lane (128 per clock and multiprocessor, a quarter of them
 /// assumed).
@@ -68,17 +99,20 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
   if (is_cpu(device)) return 1.0;
   const double m = static_cast<double>(args.c.dim(0)), n = static_cast<double>(args.c.dim(1)),
                k = static_cast<double>(args.a.dim(1));
+  if (block_dots_for(args, device) != nullptr) return block_dots_us(m, n, k, args.b.dtype, device);
   const DTypeInfo b = dtype_info(args.b.dtype);
   const double stream_us = n * k * b.block_bytes / b.block_elements * 1e6 / 3e12,
                product_us = m * n * k / (device.units * 128 * 1500.0 / 4);
   return 3.0 + std::max(stream_us * std::ceil(m / rows_of_a(args, device)), product_us);
 }
 
-/// config: activations, rows of a per program, entry of the cast kernel, lanes per program.
+/// config: activations, rows of a per program, entry of the cast kernel, lanes per program, entry of the kernel of matrix instructions (which the
+/// plan's kernel replaces where weights turn out not to lie as it wants them).
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   const Target target = target_of(device);
   const Activations activations = activations_for(args, device);
-  const int rows = rows_of_a(args, device);
+  auto* const block_dots = block_dots_for(args, device);
+  const int rows = block_dots != nullptr ? dots::kManyRows : rows_of_a(args, device);
   plan.kernel = reinterpret_cast<const void*>(
       find_kernel("gemm.row_dots", target, dots::variant(activations, args.b.dtype, rows)));
   const Cast cast = cast_for(args, device);
@@ -87,18 +121,23 @@ void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& p
     cast_entry = reinterpret_cast<int64_t>(find_kernel(cast.kernel, target, dots::activations_of(args.a.dtype)));
     plan.workspace_bytes = static_cast<size_t>(args.c.dim(0) * cast.row_bytes);
   }
-  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : lanes_on(device, 256)};
+  plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : lanes_on(device, 256),
+                 reinterpret_cast<int64_t>(block_dots)};
 }
 
 struct Tiling {
   kernels::ProductShape shape;
   Grid grid;
 };
-Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args) {
+Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args, bool by_blocks) {
   const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
   Tiling t{{m, n, k, plan.config[1], 0}, {}};
   t.grid.threads = static_cast<int>(plan.config[3]);
-  if (!is_cpu(*plan.device)) {
+  if (by_blocks) {
+    t.grid.threads = lang::block_rows::lanes;
+    t.grid.scratch_bytes = lang::block_rows::scratch_bytes(args.b.dtype);
+    t.shape.n_per_program = lang::block_rows::rows;
+  } else if (!is_cpu(*plan.device)) {
     t.shape.n_per_program = t.grid.threads / 32;
   } else if (plan.config[1] == 1) {
     // One stretch of b per thread, or several of at least 256 KB: at the start of each the memory has to get going
@@ -146,7 +185,8 @@ void cast_activations(const Plan<GemmArgs>& plan, Stream& stream, const TensorVi
 template <class A, class W>
 void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, const A& a, const W& b) {
   using Params = kernels::RowDotsParams<A, W>;
-  const Tiling tiling = tile_product(plan, args);
+  const bool by_blocks = plan.config[4] != 0 && suits_block_rows(args.b);
+  const Tiling tiling = tile_product(plan, args, by_blocks);
   Params p{};
   p.shape = tiling.shape;
   p.a = a;
@@ -154,7 +194,8 @@ void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, co
   p.c = any_rows_of(args.c);
   if (args.residual.defined()) p.residual = any_rows_of(args.residual);
   if (args.bias.defined()) p.bias = column_vector(args.bias);
-  reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, tiling.grid, p);
+  void* const kernel = by_blocks ? reinterpret_cast<void*>(plan.config[4]) : const_cast<void*>(plan.kernel);
+  reinterpret_cast<KernelFn<Params>>(kernel)(stream, tiling.grid, p);
 }
 
 template <DType Q>

@@ -3,6 +3,7 @@
 
 #include "monotile/kernels/gemm/row_dots.hpp"
 #include "ops/gemm/variants.hpp"
+#include "ops/register_kernel.hpp"
 #include "ops/row_layouts.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
@@ -35,6 +36,23 @@ void register_weights(DType b) {
     register_dots_of<lang::view<const bfloat16_t>, W>(dots::as_bf16, b);
   }
   if constexpr (requires { W::block_bytes; }) register_dots_of<lang::int8_rows, W>(dots::as_int8, b);
+}
+
+/// By matrix instructions. 24 waves to a multiprocessor have 104 KB of q8_0 on their way, and 80 registers a lane. Blocks of 256 would spill two of
+/// those on sm_80.
+template <class T, DType Q>
+void register_blocks(dots::Activations activations) {
+  constexpr bool kFewer = dtype_info(Q).block_elements == 256 && lang::kTarget == Target::cuda_sm80;
+  register_bounded<kernels::RowDots<lang::view<const T>, lang::quant_view<Q>, lang::block_rows, dots::kManyRows>, lang::block_rows::lanes,
+                   kFewer ? 512 : 768>("gemm.block_dots", dots::variant(activations, Q, dots::kManyRows));
+}
+template <class T, DType... Q>
+void register_all_blocks(dots::Activations activations) {
+  if constexpr (lang::kHasBlockRows) (register_blocks<T, Q>(activations), ...);
+}
+template <class T>
+void register_block_dots(dots::Activations activations) {
+  register_all_blocks<T, DType::q4_0, DType::q5_0, DType::q8_0, DType::q4_k, DType::q6_k>(activations);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -1,7 +1,7 @@
 #pragma once
 // c[m, n] = sum_k a[m, k] b[n, k] + bias[n] + residual[m, n] as dots of rows: each program takes rows of b, reads
 // (and unpacks) them once and multiplies them with up to MT rows of a. What bounds it is reading b, so it serves any
-// weight type at small m.
+// weight type at small m. With L = block_rows matrix instructions do it, for blocks on targets that have them.
 
 #include "monotile/kernels/gemm/params.hpp"
 #include "monotile/lang/dot.hpp"

@@ -115,6 +115,44 @@ struct copy_queue {
   }
 };
 
+/// Which wave of its program this is; the compiler knows that it is the same for all lanes.
+MT_FN int wave_number(const Context& ctx) {
+#if defined(__CUDA_ARCH__)
+  return __shfl_sync(~0u, ctx.thread(0) / kWave, 0);
+#else
+  return ctx.thread(0) / kWave;
+#endif
+}
+/// Bytes of a and b, numbered 0 to 7, by the hexadecimal digits of the selector.
+MT_FN uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  uint32_t r = 0;
+#if defined(__CUDA_ARCH__)
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
+#endif
+  return r;
+}
+/// (v & mask) | bits. In assembly, since the compiler makes two instructions of two constants.
+MT_FN uint32_t mask_and_set(uint32_t v, uint32_t mask, uint32_t bits) {
+  uint32_t r = 0;
+#if defined(__CUDA_ARCH__)
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v), "r"(mask), "r"(bits));
+#endif
+  return r;
+}
+/// a - b, two values of T each: as b * -1 + a, since sm_80 subtracts bf16 in no other way.
+template <class T>
+MT_FN uint32_t subtract_pairs(uint32_t a, uint32_t b) {
+  uint32_t r = 0;
+#if defined(__CUDA_ARCH__)
+  if constexpr (dtype_of<T> == DType::bf16) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(b), "r"(0xbf80bf80u), "r"(a));
+  } else {
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  }
+#endif
+  return r;
+}
+
 /// Codes 2 pair and 2 pair + 1 of a word as two values of fp16: exact, NaN stays NaN.
 template <class T>
 MT_DEVICE uint32_t halves_of_codes(uint32_t codes, int pair) {

@@ -48,8 +48,6 @@ inline vector16 load_shared16(const unsigned char* p) {
   std::memcpy(&v, p, 16);
   return v;
 }
-/// The lanes of a wave run side by side.
-inline void wave_sync() {}
 /// From any lane of the wave.
 template <class T>
 inline void shuffle_from(T (&out)[kLanes], const T (&in)[kLanes], const int (&lane)[kLanes]) {

@@ -108,6 +108,30 @@ struct register_queue {
   int next_ = 0;  // `put` is called lane by lane
 };
 
+/// The lanes of a wave run side by side.
+inline void wave_sync() {}
+/// Which wave of its program this is.
+inline int wave_number(const Context& ctx) { return ctx.thread(0) / kWave; }
+/// Bytes of a and b, numbered 0 to 7, by the hexadecimal digits of the selector.
+inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
+  uint32_t r = 0;
+  for (int i = 0; i < 4; ++i) r |= static_cast<uint32_t>(both >> (8 * (selector >> (4 * i) & 7u)) & 255u) << (8 * i);
+  return r;
+}
+/// (v & mask) | bits
+inline uint32_t mask_and_set(uint32_t v, uint32_t mask, uint32_t bits) { return (v & mask) | bits; }
+/// a - b, two values of T each.
+template <class T>
+inline uint32_t subtract_pairs(uint32_t a, uint32_t b) {
+  uint32_t r = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto value = [&](uint32_t pair) { return promote(T{static_cast<uint16_t>(pair >> (16 * i))}); };
+    r |= static_cast<uint32_t>(from_float<T>(value(a) - value(b)).bits) << (16 * i);
+  }
+  return r;
+}
+
 /// Element `e` of a fragment: four to a word, two, or one. Of tf32 the instruction does not look at the last 13 bits.
 template <class T>
 inline auto element_of_word(uint32_t word, int e) {

@@ -3,6 +3,7 @@
 // a, and add up at the end. The order of the sum depends on k alone.
 
 #include "monotile/lang/backend/simt/tile.hpp"
+#include "monotile/lang/block_rows.hpp"
 #include "monotile/lang/quant.hpp"
 
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
@@ -22,7 +23,7 @@ struct dot_sums {
 
 /// Programs with the same rows of b are neighbours, so that these rows come from the cache after the first.
 template <class L, int MT, class Shape>
-MT_FN dot_block<L, MT> dot_block_of(const Context& ctx, const Shape& shape) {
+requires(!__is_same(L, block_rows)) MT_FN dot_block<L, MT> dot_block_of(const Context& ctx, const Shape& shape) {
   dot_block<L, MT> block;
   const int64_t blocks = (shape.m + MT - 1) / MT;
   Context group = ctx;
@@ -38,23 +39,6 @@ template <class T, class L>
 MT_FN tile<float, L> load_weights(Context& ctx, const view<T>& from, const place<L>& at) {
   return map([](auto v) { return v; }, load<cache::read_only>(ctx, from, at));
 }
-template <DType Q, class L>
-MT_FN tile<float, L> load_weights(Context&, const quant_view<Q>& from, const place<L>& at) {
-  static_assert(L::vector_elements == 8, "blocks are unpacked eight elements at a time");
-  tile<float, L> t;
-  for (int l = 0; l < kLanes; ++l) {
-    MT_UNROLL
-    for (int i = 0; i < L::vectors; ++i) {
-      const int c = at.local_col(l, 8 * i);
-      float out[8] = {};
-      if (at.live[l] && c < at.limit) unpack8<Q>(from.row(at.row[l]), at.first_col + c, out);
-      MT_UNROLL
-      for (int e = 0; e < 8; ++e) t.v[l][8 * i + e] = out[e];
-    }
-  }
-  return t;
-}
-
 /// The same columns of row `row` of the activations, in every lane group.
 template <class T, class L>
 MT_FN void load_activations(float (&out)[L::elements], const view<T>& from, int64_t row, const place<L>& at, int l) {
@@ -64,27 +48,6 @@ MT_FN void load_activations(float (&out)[L::elements], const view<T>& from, int6
   MT_UNROLL
   for (int e = 0; e < L::elements; ++e) out[e] = promote(raw[e]);
 }
-template <class L>
-MT_FN void load_activations(float (&out)[L::elements], const int8_rows& from, int64_t row, const place<L>& at, int l) {
-  static_assert(L::vector_elements == 8, "codes are read eight at a time");
-  MT_UNROLL
-  for (int i = 0; i < L::vectors; ++i) {
-    const int c = at.local_col(l, 8 * i);
-    const bool exists = at.live[l] && c < at.limit;
-    const int64_t col = at.first_col + c;
-    const float scale = exists ? from.scales(row)[col / 32] : 0.0f;
-    uint32_t words[2] = {0, 0};
-    if (exists) {
-      const uint32_t* p = reinterpret_cast<const uint32_t*>(from.codes(row) + col);
-      words[0] = p[0];
-      words[1] = p[1];
-    }
-    MT_UNROLL
-    for (int e = 0; e < 8; ++e)
-      out[8 * i + e] = scale * static_cast<float>(static_cast<int8_t>(words[e / 4] >> (8 * (e % 4)) & 255u));
-  }
-}
-
 /// The dots of the block's rows of a and b, in every lane of a row of b.
 template <class L, int MT, class A, class W>
 MT_FN dot_sums<L, MT> row_dots(Context& ctx, const dot_block<L, MT>& block, const A& a, const W& w) {
@@ -121,6 +84,99 @@ MT_FN dot_sums<L, MT> row_dots(Context& ctx, const dot_block<L, MT>& block, cons
   return sums;
 }
 
+/// Eight activations from column `col` on: values, or codes and their scale.
+struct eight_activations {
+  float x[8];
+  float scale;
+};
+template <class T>
+MT_FN void load_eight(eight_activations& out, const view<T>& from, int64_t row, int64_t col) {
+  using U = typename bare<T>::type;
+  constexpr int kPer = 16 / static_cast<int>(sizeof(U));
+  const U* const p = from.row(row) + col;
+  if (from.vectors) {
+    vector16 raw[8 / kPer];
+    MT_UNROLL
+    for (int i = 0; i < 8 / kPer; ++i) raw[i] = load16(p + i * kPer);
+    MT_UNROLL
+    for (int e = 0; e < 8; ++e) out.x[e] = promote(element_of<U>(raw[e / kPer], e % kPer));
+  } else {
+    MT_UNROLL
+    for (int e = 0; e < 8; ++e) out.x[e] = promote(*MT_READ_AT(p + e));
+  }
+}
+MT_FN void load_eight(eight_activations& out, const int8_rows& from, int64_t row, int64_t col) {
+  const uint32_t* const p = reinterpret_cast<const uint32_t*>(from.codes(row) + col);
+  const uint32_t words[2] = {p[0], p[1]};
+  out.scale = from.scales(row)[col / 32];
+  MT_UNROLL
+  for (int e = 0; e < 8; ++e) out.x[e] = static_cast<float>(static_cast<int8_t>(words[e / 4] >> (8 * (e % 4)) & 255u));
+}
+
+/// Chunks from column `first` on; `Whole`: all of them exist. Blocks are multiplied as whole numbers: one multiplication by the scale for eight elements.
+template <bool Whole, int Chunks, class L, int MT, class A, DType Q>
+MT_FN void add_chunks(dot_sums<L, MT>& sums, const dot_block<L, MT>& block, const A& a, const quant_view<Q>& w, int64_t first) {
+  static_assert(L::vector_elements == 8 && L::vectors == 1, "blocks are read by eights");
+  codes8 codes[Chunks][kLanes];
+  const int64_t step = chunk_cols(block.at);
+  const auto col_of = [&](int i, int l) { return first + i * step + block.at.local_col(l, 0); };
+  for (int l = 0; l < kLanes; ++l) {
+    const uint8_t* const row = w.row(block.at.row[l]);  // of rows that do not exist the first one: nobody stores their sums
+    MT_UNROLL
+    for (int i = 0; i < Chunks; ++i) {
+      if (Whole || col_of(i, l) < block.at.cols) {
+        read_codes8<Q>(row, col_of(i, l), codes[i][l]);
+      } else {
+        codes[i][l] = {};
+      }
+    }
+  }
+  MT_UNROLL
+  for (int r = 0; r < MT; ++r) {
+    if (r >= block.m) continue;
+    for (int l = 0; l < kLanes; ++l) {
+      MT_TURN_OF(l);
+      MT_UNROLL
+      for (int i = 0; i < Chunks; ++i) {
+        const codes8& b = codes[i][l];
+        eight_activations v;
+        if (Whole || col_of(i, l) < block.at.cols) {
+          load_eight(v, a, block.first_m + r, col_of(i, l));
+        } else {
+          v = {};
+        }
+        float dot = 0.0f, total = 0.0f, scale = b.scale, minimum = b.minimum;
+        MT_UNROLL
+        for (int e = 0; e < 8; ++e) {
+          dot = fma_of(v.x[e], b.code[e], dot);
+          if constexpr (Q == DType::q4_k) total += v.x[e];
+        }
+        if constexpr (__is_same(A, int8_rows)) scale *= v.scale, minimum *= v.scale;
+        float& sum = sums.of[r].v[l];
+        sum = fma_of(scale, dot, sum);
+        if constexpr (Q == DType::q4_k) sum = fma_of(-minimum, total, sum);
+      }
+    }
+  }
+}
+template <class L, int MT, class A, DType Q>
+MT_FN dot_sums<L, MT> row_dots(Context& ctx, const dot_block<L, MT>& block, const A& a, const quant_view<Q>& w) {
+  constexpr int kAhead = 2;
+  dot_sums<L, MT> sums;
+  MT_UNROLL
+  for (int r = 0; r < MT; ++r) {
+    for (int l = 0; l < kLanes; ++l) sums.of[r].v[l] = 0.0f;
+  }
+  const int64_t step = chunk_cols(block.at) * kAhead;
+  int64_t c = 0;
+  MT_NO_UNROLL
+  for (; c + step <= block.at.cols; c += step) add_chunks<true, kAhead>(sums, block, a, w, c);
+  if (c < block.at.cols) add_chunks<false, kAhead>(sums, block, a, w, c);
+  MT_UNROLL
+  for (int r = 0; r < MT; ++r) finish_rows<Sum>(ctx, sums.of[r]);
+  return sums;
+}
+
 // --- what follows a product: by the first lane of each row of b -----------------------------------------------------
 MT_FN float element_at(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::f32) return static_cast<const float*>(data)[i];
@@ -138,7 +194,7 @@ MT_FN void set_element(void* data, DType dtype, int64_t i, float v) {
 }
 /// f(row of a, column of c, sum) for each dot of the block that exists, once.
 template <class L, int MT, class F>
-MT_FN void each_dot(const dot_block<L, MT>& block, dot_sums<L, MT>& sums, F f) {
+MT_FN void each_dot(const Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, F f) {
   for (int l = 0; l < kLanes; ++l) {
     if (!block.at.live[l] || block.at.lane[l] != 0) continue;
     MT_UNROLL
@@ -147,19 +203,19 @@ MT_FN void each_dot(const dot_block<L, MT>& block, dot_sums<L, MT>& sums, F f) {
     }
   }
 }
-template <class L, int MT>
-MT_FN void add_columns(Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, const any_vector& columns) {
-  each_dot(block, sums, [&](int64_t, int64_t col, float& sum) { sum += element_at(columns.data, columns.dtype, col); });
+template <class Block, class Sums>
+MT_FN void add_columns(Context& ctx, const Block& block, Sums& sums, const any_vector& columns) {
+  each_dot(ctx, block, sums, [&](int64_t, int64_t col, float& sum) { sum += element_at(columns.data, columns.dtype, col); });
 }
-template <class L, int MT>
-MT_FN void add_cells(Context&, const dot_block<L, MT>& block, dot_sums<L, MT>& sums, const any_rows& cells) {
-  each_dot(block, sums, [&](int64_t row, int64_t col, float& sum) {
+template <class Block, class Sums>
+MT_FN void add_cells(Context& ctx, const Block& block, Sums& sums, const any_rows& cells) {
+  each_dot(ctx, block, sums, [&](int64_t row, int64_t col, float& sum) {
     sum += element_at(cells.data, cells.dtype, row * cells.stride + col);
   });
 }
-template <class L, int MT>
-MT_FN void store_cells(Context&, const dot_block<L, MT>& block, const any_rows& to, dot_sums<L, MT>& sums) {
-  each_dot(block, sums,
+template <class Block, class Sums>
+MT_FN void store_cells(Context& ctx, const Block& block, const any_rows& to, Sums& sums) {
+  each_dot(ctx, block, sums,
            [&](int64_t row, int64_t col, float& sum) { set_element(to.data, to.dtype, row * to.stride + col, sum); });
 }
 

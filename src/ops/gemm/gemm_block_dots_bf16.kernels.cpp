@@ -1,0 +1,9 @@
+// Products of few rows of bf16 with GGUF blocks by matrix instructions; compiled once per target that has them.
+
+#include "ops/gemm/register_dots.hpp"
+
+namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
+
+void register_kernels_gemm_block_dots_bf16() { register_block_dots<bfloat16_t>(dots::as_bf16); }
+
+}  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME
