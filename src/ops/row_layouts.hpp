@@ -50,6 +50,10 @@ constexpr int resident_row_threads(size_t element_bytes = 2) {
   return L::vectors >= 4 || (L::streaming && !L::exact) ? 512 : L::vectors == 2 ? 1024 : 1536;
 }
 
+/// Rows that a team of programs holds: pick_team_tile in row_tiles.hpp.
+using team_layout = lang::blocked<8, 8, 0, false, true>;
+inline constexpr int kTeamThreads = 256;
+
 /// Several rows side by side in a wave, or rows of any length in chunks: for operators on heads (rotary embedding, cache writes).
 enum HeadLayout : uint32_t { kHeads4, kHeads8, kHeads16, kHeads32, kHeadsStream, kHeadLayouts };
 

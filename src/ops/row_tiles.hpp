@@ -85,6 +85,22 @@ inline RowTile pick_row_tile(int64_t cols, bool exact, const DeviceInfo& device,
   return tile;
 }
 
+/// Rows too long for the registers of one program, where programs can form teams that hold them, eight vectors to a lane. 128 lanes where a team of those is
+/// enough: small programs are in different phases, so that some load while others compute. Depends on the columns alone, as all tiles of rows do.
+inline constexpr int64_t kTeamVectors = kTeamThreads * team_layout::vectors, kMostTeam = 8;
+inline constexpr size_t kTeamScratch = 128;
+struct TeamTile {
+  int64_t chunks = 0;  ///< 0: no team
+  int threads = 0;
+};
+/// `tile` is what the row would take else.
+inline TeamTile pick_team_tile(int64_t cols, const RowTile& tile, const DeviceInfo& device) {
+  if (tile.layout != kExact + kStream || cols > kMostTeam * kTeamVectors * 8) return {};
+  const int64_t vectors = cols / 8, wanted = kTeamVectors / 2,
+                chunks = std::min(kMostTeam, (vectors + wanted - 1) / wanted);
+  return {chunks, whole_waves((vectors + chunks - 1) / chunks, team_layout::vectors, device)};
+}
+
 /// The same for operators that want a row to have its program for itself, of at most `most_threads` lanes. Layouts: kBlock1, kBlock2, kWide.
 inline RowTile pick_block_tile(int64_t cols, const DeviceInfo& device, int most_threads) {
   if (device.device.kind == DeviceKind::cpu) return {kBlock1, 1, 1};

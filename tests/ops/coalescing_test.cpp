@@ -100,6 +100,16 @@ TEST_P(CoalescingEmulated, RowsByIndex) {
         return ops::EmbeddingArgs{at(rows), at(table), at(positions), {}};
       },
       kTokens * 1024 * 2, kTokens * 1024 * 2);
+  // Short rows of fp32, and long ones in chunks.
+  for (const int64_t cols : {128, 5000}) {
+    TestTensor from = TestTensor::random(DType::f32, {32, cols}, 6), to(DType::f32, {kTokens, cols});
+    check<ops::GatherRowsArgs>(
+        "gather_rows",
+        [&](const At& at) {
+          return ops::GatherRowsArgs{at(to), at(from), at(positions), {}};
+        },
+        kTokens * cols * 4, kTokens * cols * 4);
+  }
 }
 
 /// Copies of operands into shared memory; results leave by other ways, which are not counted.

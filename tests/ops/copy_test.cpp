@@ -100,6 +100,29 @@ TEST_P(CopyTest, GathersSlots) {
   }
 }
 
+// Heads, tokens and columns that follow each other without gaps travel as one row; here the gap is at a head, then at a token, then at a block.
+TEST_P(CopyTest, BlocksPackedInPart) {
+  for (const std::vector<int64_t>& padding : {std::vector<int64_t>{8, 0, 0}, {0, 8, 0}, {0, 0, 8}, {0, 0, 0}}) {
+    TestTensor keys(DType::bf16, {5, 4, 16, 64}, {.padding = padding}), values(DType::bf16, {5, 4, 16, 64}),
+        pairs(DType::i32, {2, 2});
+    fill_bytes(keys, 3);
+    fill_bytes(values, 4);
+    const int64_t list[] = {0, 3, 4, 1};
+    for (int64_t i = 0; i < 4; ++i) pairs.set_integer(i, list[i]);
+    TestTensor wanted_keys = keys, wanted_values = values;
+    ops::copy_blocks_reference_run({wanted_keys.host(), wanted_values.host(), pairs.host(), {}});
+    run_on<CopyBlocksArgs>(
+        device(), {&keys, &values},
+        [&](const At& at) {
+          return CopyBlocksArgs{at(keys), at(values), at(pairs), {}};
+        },
+        kPortable);
+    EXPECT_TRUE(same_bytes(keys, wanted_keys));
+    EXPECT_TRUE(same_bytes(values, wanted_values));
+    EXPECT_TRUE(keys.guards_intact() && values.guards_intact());
+  }
+}
+
 TEST_P(CopyTest, SwapsWithTheHost) {
   TestTensor device_cache(DType::bf16, {5, 2, 4, 16}), host_cache(DType::bf16, {3, 2, 4, 16}),
       pairs(DType::i32, {2, 2});
@@ -130,7 +153,7 @@ TEST_P(CopyTest, SwapsWithTheHost) {
 
 TEST_P(CopyTest, RowsByIndex) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8, DType::i64}) {
-    for (const int64_t cols : {1, 8, 77, 128, 1000}) {
+    for (const int64_t cols : {1, 8, 77, 128, 1000, 2056, 10001}) {
       for (const Placement& placement : {Placement{}, Placement{.padding = {3}, .offset = 1}}) {
         SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " cols " << cols);
         TestTensor x(dtype, {6, cols}, placement), y(dtype, {5, cols}, placement), ids(DType::i64, {5}),

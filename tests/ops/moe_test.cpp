@@ -291,7 +291,10 @@ TEST_P(MoeTest, DispatchPermuteAndCombine) {
             TestTensor::random(DType::i32, {kTokens, kTop}, seed, {}, seed % 2 == 0 ? -1 : 0, kExperts - 1);
         Aligned a = check_align(device(), ids, kTokens, kTop, kExperts, block);
         const int64_t places = a.sorted.size();
-        const Placement odd{.padding = {static_cast<int64_t>(seed % 3)}, .offset = static_cast<int64_t>(seed % 4)};
+        // Long rows of whole vectors have programs of their own.
+        const bool whole = cols == 5000 && block == 8;
+        const Placement odd{.padding = {whole ? 0 : static_cast<int64_t>(seed % 3)},
+                            .offset = whole ? 0 : static_cast<int64_t>(seed % 4)};
         TestTensor x = TestTensor::random(dtype, {kTokens, cols}, seed, odd), y(dtype, {places, cols}, odd),
                    gathered(dtype, {places, cols});
         Tolerance exact;

@@ -62,10 +62,14 @@ TEST_P(NormPartsTest, LayerNormSizesAndTypes) {
       ++seed;
     }
   }
+  // The longest row of a team, and one that is longer.
+  check_layer_norm(device(), kCombinations[2], {1, 131072}, true, true, false, {}, ++seed);
+  check_layer_norm(device(), kCombinations[0], {1, 131080}, false, true, false, {}, ++seed);
   for (const Combination& types : kCombinations) {
     check_layer_norm(device(), types, {3, 1000}, true, true, false, {}, ++seed);
     check_layer_norm(device(), types, {3, 20000}, true, false, false, {}, ++seed);
     check_layer_norm(device(), types, {2, 20001}, false, true, false, {}, ++seed);
+    check_layer_norm(device(), types, {2, 33000}, seed % 2 == 0, true, false, {.padding = {8}}, ++seed);
     check_layer_norm(device(), types, {4, 3, 72}, true, true, true, {}, ++seed);
   }
 }
@@ -123,7 +127,8 @@ TEST_P(NormPartsTest, RmsNormWithAGammaForEachGroup) {
 TEST_P(NormPartsTest, NormThenCodesInOne) {
   uint64_t seed = 100;
   for (const DType code : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
-    for (const int64_t cols : {8, 100, 128, 256, 1000, 2048, 2880, 4096, 5120, 7168, 16384, 20000}) {
+    for (const int64_t cols :
+         {8, 100, 128, 256, 1000, 2048, 2880, 4096, 5120, 7168, 16384, 16392, 20000, 33000, 50000}) {
       const Combination& types = kCombinations[seed % std::size(kCombinations)];
       const bool with_residual = seed % 4 != 0, with_beta = seed % 3 == 0, with_y = seed % 2 == 0;
       SCOPED_TRACE(testing::Message() << dtype_info(types.x).name << " to " << dtype_info(code).name << " cols " << cols
@@ -208,10 +213,19 @@ TEST_P(NormPartsTest, ZeroRowsAndGivenScales) {
         return RmsNormQuantiseArgs{at(out), at(one), {}, {}, at(some), at(ones), {}, 1e-6f, 0.0f, true};
       },
       kPortable);
+  TestTensor longer = TestTensor::random(DType::bf16, {2, 20000}, 5), factor(DType::bf16, {20000}),
+             rest(DType::i8, {2, 20000});
+  factor.fill(1.0);
+  compare_with_reference<RmsNormQuantiseArgs>(
+      device(), ops::rms_norm_quantise_reference_run, {&rest}, {.absolute = 1.0},
+      [&](const At& at) {
+        return RmsNormQuantiseArgs{at(rest), at(one), {}, {}, at(longer), at(factor), {}, 1e-6f, 0.0f, true};
+      },
+      kPortable);
 }
 
 TEST_P(NormPartsTest, ARowAloneHasTheBitsOfTheBatch) {
-  for (const int64_t cols : {128, 1000, 4096, 7168}) {
+  for (const int64_t cols : {128, 1000, 4096, 7168, 20000, 33000}) {
     TestTensor x = TestTensor::random(DType::bf16, {9, cols}, 9), gamma = TestTensor::random(DType::bf16, {cols}, 10),
                all(DType::bf16, {9, cols});
     TestTensor codes(DType::i8, {9, cols}), scales(DType::f32, {9, 1});

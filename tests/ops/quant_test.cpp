@@ -76,7 +76,7 @@ TEST_P(QuantTest, EveryCodeComesBackExactly) {
 TEST_P(QuantTest, PerTokenSizesTypesAndStrides) {
   uint64_t seed = 1;
   for (const DType code : kCodes) {
-    for (const int64_t cols : {1, 7, 8, 9, 128, 131, 256, 1000, 2048, 2880, 4096, 5120, 8200}) {
+    for (const int64_t cols : {1, 7, 8, 9, 128, 131, 256, 1000, 2048, 2880, 4096, 5120, 8200, 16392, 33000}) {
       check(device(), kTypes[seed % 3], code, 5, cols, 1, 0, {}, seed);
       check(device(), kTypes[(seed + 1) % 3], code, 3, cols, 1, 0, {.padding = {3}, .offset = 1}, seed + 1);
       seed += 2;
@@ -193,10 +193,16 @@ TEST_P(QuantTest, NaNAndInfinitiesChooseNoScale) {
 }
 
 TEST_P(QuantTest, GivenScalesOfEveryShape) {
-  for (const auto& [block_rows, block_cols] : {std::pair<int64_t, int64_t>{0, 0}, {1, 0}, {1, 64}, {4, 64}}) {
-    TestTensor x = TestTensor::random(DType::bf16, {10, 200}, 3, {}, -4, 4), codes(DType::f8_e4m3, {10, 200});
+  constexpr int64_t kAll = 0;
+  for (const auto& [block_rows, block_cols, cols] : {std::tuple<int64_t, int64_t, int64_t>{kAll, kAll, 200},
+                                                     {1, kAll, 200},
+                                                     {1, 64, 200},
+                                                     {4, 64, 200},
+                                                     {kAll, kAll, 20000},
+                                                     {1, kAll, 20000}}) {
+    TestTensor x = TestTensor::random(DType::bf16, {10, cols}, 3, {}, -4, 4), codes(DType::f8_e4m3, {10, cols});
     TestTensor scales =
-        TestTensor::random(DType::f32, {blocks(10, block_rows), blocks(200, block_cols)}, 4, {}, 0.01, 0.1);
+        TestTensor::random(DType::f32, {blocks(10, block_rows), blocks(cols, block_cols)}, 4, {}, 0.01, 0.1);
     compare_with_reference<QuantiseArgs>(
         device(), ops::quantise_reference_run, {&codes}, kExactly,
         [&](const At& at) { return QuantiseArgs{at(codes), at(scales), {}, at(x), block_rows, block_cols, true}; },
@@ -293,7 +299,7 @@ TEST_P(QuantTest, GatedEqualsActivationThenQuantise) {
   uint64_t seed = 300;
   for (const DType dtype : kTypes) {
     for (const DType code : kCodes) {
-      for (const int64_t cols : {5, 128, 300, 2048, 2880, 11008}) {
+      for (const int64_t cols : {5, 128, 300, 1024, 2048, 2880, 11008, 20000}) {
         for (const int64_t group : {0, 128}) {
           const auto activation = static_cast<Activation>(seed % 4);
           SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " " << dtype_info(code).name << " cols " << cols
@@ -337,7 +343,7 @@ TEST_P(QuantTest, GatedEqualsActivationThenQuantise) {
 }
 
 TEST_P(QuantTest, ARowAloneHasTheBitsOfTheBatch) {
-  for (const int64_t cols : {128, 1000, 4096, 20000}) {
+  for (const int64_t cols : {128, 1000, 4096, 20000, 50000}) {
     TestTensor x = TestTensor::random(DType::bf16, {7, cols}, 11), codes(DType::f8_e4m3, {7, cols}),
                scales(DType::f32, {7, 1});
     run_on<QuantiseArgs>(

@@ -22,19 +22,22 @@ copy_rows::Pair pair_of(const GatherRowsArgs& a) {
   return {{a.y, {a.y.step(0), 0, 0}}, {a.x, {a.x.step(0), 0, 0}}, a.x.dim(1)};
 }
 
+copy_rows::Choice choice_of(const GatherRowsArgs& a, const DeviceInfo& device) {
+  const copy_rows::Pair pairs[2] = {pair_of(a), {}};
+  return copy_rows::choose(pairs, device);
+}
+
 const char* supports(const GatherRowsArgs& a, const DeviceInfo& device) {
   if (a.ids.dim(0) > INT32_MAX) return "more than 2^31 - 1 rows";
-  return find_kernel(copy_rows::kernel_name(copy_rows::whole_words(pair_of(a))), target_of(device), 0) == nullptr
-             ? "not built for this target"
-             : nullptr;
+  return copy_rows::kernel_of(choice_of(a, device), device) == nullptr ? "not built for this target" : nullptr;
 }
 
 double cost(const GatherRowsArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const GatherRowsArgs& a, const DeviceInfo& device, Plan<GatherRowsArgs>& plan) {
-  const bool words = copy_rows::whole_words(pair_of(a));
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(copy_rows::kernel_name(words), target_of(device), 0));
-  plan.config = {words, copy_rows::threads_on(device)};
+  const copy_rows::Choice choice = choice_of(a, device);
+  plan.kernel = copy_rows::kernel_of(choice, device);
+  plan.config = choice.packed();
 }
 
 template <class T>
@@ -49,7 +52,7 @@ void launch(const Plan<GatherRowsArgs>& plan, Stream& stream, const GatherRowsAr
   p.status = a.status.as<int32_t>();
   p.zeros = true;
   const copy_rows::Pair pairs[2] = {pair_of(a), {}};
-  copy_rows::launch<T>(plan.kernel, stream, p, pairs, static_cast<int>(plan.config[1]));
+  copy_rows::launch<T>(plan.kernel, stream, p, pairs, copy_rows::Choice::unpacked(plan.config));
 }
 
 void run_portable(const Plan<GatherRowsArgs>& plan, Stream& stream, const GatherRowsArgs& a, void*) {

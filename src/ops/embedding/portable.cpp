@@ -21,13 +21,29 @@ auto kernel_of(const EmbeddingArgs& a, const DeviceInfo& device) {
   return find_kernel(kKernel, target_of(device), variant_of(a.table.dtype, a.y.dtype, tile_of(a, device).layout));
 }
 
+/// Elements that are not changed are rows by index, which a CPU copies without looking at them.
+bool copies(const EmbeddingArgs& a, const DeviceInfo& device) {
+  return device.device.kind == DeviceKind::cpu && a.scale == 1.0f && a.table.dtype == a.y.dtype;
+}
+GatherRowsArgs as_copy(const EmbeddingArgs& a) { return {a.y, a.table, a.ids, a.status}; }
+constexpr size_t kCopies = 7;  ///< in the plan's config, beside what copies keep there
+
 const char* supports(const EmbeddingArgs& a, const DeviceInfo& device) {
+  if (copies(a, device)) return gather_rows_portable.supports(as_copy(a), device);
   return kernel_of(a, device) == nullptr ? "not built for this target" : nullptr;
 }
 
 double cost(const EmbeddingArgs&, const DeviceInfo&) { return 1.0; }
 
 void make_plan(const EmbeddingArgs& a, const DeviceInfo& device, Plan<EmbeddingArgs>& plan) {
+  if (copies(a, device)) {
+    Plan<GatherRowsArgs> copy;
+    gather_rows_portable.plan(as_copy(a), device, copy);
+    plan.kernel = copy.kernel;
+    plan.config = copy.config;
+    plan.config[kCopies] = 1;
+    return;
+  }
   plan.kernel = reinterpret_cast<const void*>(kernel_of(a, device));
   const ChunkTile tile = tile_of(a, device);
   plan.config = {tile.threads, tile.chunks};
@@ -72,6 +88,13 @@ void launch_table(const Plan<EmbeddingArgs>& plan, Stream& stream, const Embeddi
 
 void run(const Plan<EmbeddingArgs>& plan, Stream& stream, const EmbeddingArgs& a, void*) {
   if (a.y.size() == 0) return;
+  if (plan.config[kCopies] != 0) {
+    Plan<GatherRowsArgs> copy;
+    copy.device = plan.device;
+    copy.kernel = plan.kernel;
+    copy.config = plan.config;
+    return gather_rows_portable.run(copy, stream, as_copy(a), nullptr);
+  }
   switch (a.table.dtype) {
     case DType::f32: return launch_table<lang::view<const float>>(plan, stream, a);
     case DType::f16: return launch_table<lang::view<const half_t>>(plan, stream, a);

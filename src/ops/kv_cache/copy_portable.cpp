@@ -14,15 +14,24 @@ copy_rows::Pair pair_of(const TensorView& cache) {
   return {side, side, cache.dim(3)};
 }
 
-bool in_words(const CopyBlocksArgs& a) {
-  return copy_rows::whole_words(pair_of(a.key_cache)) &&
-         (!a.value_cache.defined() || copy_rows::whole_words(pair_of(a.value_cache)));
-}
+/// The rows of an item, as long as they can be, and the kernel for them.
+struct Copies {
+  copy_rows::Pair pairs[2];
+  uint32_t a, b;
+  copy_rows::Choice choice;
+
+  Copies(const CopyBlocksArgs& args, const DeviceInfo& device)
+      : pairs{pair_of(args.key_cache), pair_of(args.value_cache)},
+        a(static_cast<uint32_t>(args.key_cache.dim(1))),
+        b(static_cast<uint32_t>(args.key_cache.dim(2))) {
+    copy_rows::fold(pairs, a, b);
+    choice = copy_rows::choose(pairs, device);
+  }
+};
 
 const char* supports_copy(const CopyBlocksArgs& a, const DeviceInfo& device) {
   if (a.pairs.dim(0) * a.key_cache.dim(1) * a.key_cache.dim(2) > INT32_MAX) return "more than 2^31 - 1 rows";
-  return find_kernel(copy_rows::kernel_name(in_words(a)), target_of(device), 0) == nullptr ? "not built for this target"
-                                                                                           : nullptr;
+  return copy_rows::kernel_of(Copies(a, device).choice, device) == nullptr ? "not built for this target" : nullptr;
 }
 
 template <class Args>
@@ -31,8 +40,9 @@ double cost(const Args&, const DeviceInfo&) {
 }
 
 void plan_copy(const CopyBlocksArgs& a, const DeviceInfo& device, Plan<CopyBlocksArgs>& plan) {
-  plan.config = {in_words(a), copy_rows::threads_on(device)};
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(copy_rows::kernel_name(in_words(a)), target_of(device), 0));
+  const Copies copies(a, device);
+  plan.config = copies.choice.packed();
+  plan.kernel = copy_rows::kernel_of(copies.choice, device);
 }
 
 template <class T>
@@ -43,12 +53,12 @@ void launch_copy(const Plan<CopyBlocksArgs>& plan, Stream& stream, const CopyBlo
   p.to_index = {a.pairs.as<unsigned char>() + (wide ? 8 : 4), wide};
   p.index_step = 2;
   p.items = a.pairs.dim(0);
-  p.a = static_cast<uint32_t>(a.key_cache.dim(1));
-  p.b = static_cast<uint32_t>(a.key_cache.dim(2));
+  const Copies copies(a, *plan.device);
+  p.a = copies.a;
+  p.b = copies.b;
   p.from_count = p.to_count = a.key_cache.dim(0);
   p.status = a.status.as<int32_t>();
-  const copy_rows::Pair pairs[2] = {pair_of(a.key_cache), pair_of(a.value_cache)};
-  copy_rows::launch<T>(plan.kernel, stream, p, pairs, static_cast<int>(plan.config[1]));
+  copy_rows::launch<T>(plan.kernel, stream, p, copies.pairs, copy_rows::Choice::unpacked(plan.config));
 }
 
 void run_copy(const Plan<CopyBlocksArgs>& plan, Stream& stream, const CopyBlocksArgs& a, void*) {

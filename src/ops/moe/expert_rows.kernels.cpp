@@ -11,10 +11,12 @@ namespace {
 
 template <class X, uint32_t Layout>
 void register_layout() {
+  using L = row_layout<Layout>;
+  constexpr int kResident = L::vectors == 2 && sizeof(X) == 4 ? 1024 : 1536;
   const uint32_t variant = variant_of(dtype_of<X>, Layout);
-  register_bounded<kernels::Dispatch<X, row_layout<Layout>>, 256, 1536>("moe_dispatch", variant);
-  register_bounded<kernels::Permute<X, row_layout<Layout>>, 256, 1536>("moe_permute", variant);
-  register_bounded<kernels::Combine<X, row_layout<Layout>>, 256, 1536>("moe_combine", variant);
+  register_bounded<kernels::Dispatch<X, L>, 256, kResident>("moe_dispatch", variant);
+  register_bounded<kernels::Permute<X, L>, 256, kResident>("moe_permute", variant);
+  register_bounded<kernels::Combine<X, L>, 256, L::vectors == 2 ? 1024 : kResident>("moe_combine", variant);
 }
 
 template <class X>
@@ -23,6 +25,7 @@ void register_layouts() {
   if constexpr (lang::kHasLanes) {
     register_layout<X, kBlock1>();
     register_layout<X, kExact + kBlock1>();
+    register_layout<X, kExact + kBlock2>();
   }
 }
 

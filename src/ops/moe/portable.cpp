@@ -130,7 +130,7 @@ bool whole(const Args&) {
 
 template <class Args>
 ChunkTile rows_tile(const Args& a, const DeviceInfo& device) {
-  return pick_chunk_tile(walked_rows(a), a.y.dim(1), whole_vectors(a.y) && whole_vectors(a.x) && whole(a), device);
+  return pick_chunk_tile(walked_rows(a), a.y.dim(1), whole_vectors(a.y) && whole_vectors(a.x) && whole(a), device, 2);
 }
 
 template <class Args>

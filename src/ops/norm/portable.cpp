@@ -26,6 +26,7 @@ const char* supports(const RmsNormArgs& a, const DeviceInfo& device) {
   const norm::Types types = norm::types_of(a.x.dtype, residual);
   if (a.gamma.rank != 1) return "one gamma for all rows";
   if (types == norm::no_types) return "no portable kernel for these dtypes";
+  if (norm::takes_team(a, device)) return "rows for teams";
   const RowTile tile = tile_of(a, device);
   if (find_kernel(a.residual.defined() ? "add_rms_norm" : "rms_norm", target_of(device), norm::variant(types, tile.layout)) == nullptr) {
     return "not built for this target";

@@ -43,6 +43,7 @@ void register_norm(const char* name, norm::Types types) {
     register_norm_layout<Kernel, X, R, kStream>(name, types);
   } else {
     register_norm_layout<Kernel, X, R, 0>(name, types);
+    register_norm_layout<Kernel, X, R, norm::kSameGamma, X>(name, types);
   }
 }
 

@@ -24,6 +24,8 @@ enum Types : uint32_t { f32_f32, f16_f16, bf16_bf16, f16_f32, bf16_f32, no_types
 
 /// Added to a layout's index: gamma is fp32 beside rows of 16 bits. Exact layouts are built for one dtype of gamma, general ones for all.
 inline constexpr uint32_t kWideGamma = 0x80;
+/// The number on machines without lanes of what is built for gamma of the type of the rows: read as it is, not turned into a row of fp32 for every row.
+inline constexpr uint32_t kSameGamma = 1;
 /// The number of a layout where rows are X and gamma is G, or anything where G is void.
 template <class X, class G>
 constexpr uint32_t layout_for(uint32_t layout) {

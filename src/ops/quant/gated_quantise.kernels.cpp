@@ -24,6 +24,7 @@ template <class X>
 void register_all() {
   if constexpr (lang::kHasLanes) {
     register_layout<X, kExact + kRows4x4>();
+    register_layout<X, kExact + kBlock1>();
     register_layout<X, kExact + kBlock4>();
     register_layout<X, kBlock2>();
     register_layout<X, kStream>();

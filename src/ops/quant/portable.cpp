@@ -17,6 +17,18 @@ template <class Params, class Grid_>
 void launch_packed(int64_t kernel, Stream& stream, const Grid_& grid, const Params& p) {
   reinterpret_cast<KernelFn<Params>>(static_cast<intptr_t>(kernel))(stream, grid, p);
 }
+/// Beside the rows of a program, where a team holds each row: its programs.
+constexpr int64_t kChunksFrom = int64_t{1} << 16;
+/// `rows`: of a program, and the programs of a team; see Tile.
+template <class X>
+void launch_rows(int64_t kernel, Stream& stream, kernels::QuantiseParams<X>& p, int64_t threads, int64_t rows,
+                 int64_t row_bytes) {
+  const RowTile tile{0, static_cast<int>(threads), static_cast<int>(rows % kChunksFrom)};
+  p.chunks = rows / kChunksFrom;
+  Grid grid{programs_for(tile, p.rows), tile.threads, 0, cpu_grain(row_bytes)};
+  if (p.chunks != 0) grid = {p.rows * p.chunks, tile.threads, kTeamScratch, 1};
+  launch_packed(kernel, stream, grid, p);
+}
 
 /// Columns of a row cut into groups: whole ones, then one that is shorter.
 struct Groups {
@@ -73,20 +85,21 @@ bool groups_are_whole_vectors(const TensorView& t, const Groups& g) {
   return whole_vectors(t) && g.cols % 8 == 0 && (g.whole <= 1 || g.cols <= 128);
 }
 
-/// Gated_quantise is built for the common rows alone: groups of up to 128 columns, and long rows.
+/// Gated_quantise is built for the common rows alone: groups of up to 128 columns, short rows with one vector a lane (all of a row asked for at once: four
+/// vectors, taken in halves, wait for memory twice), and long rows.
 RowTile gated_tile(int64_t cols, bool exact, const DeviceInfo& device) {
   RowTile tile = pick_row_tile(cols, exact, device, RowPolicy::quads);
   const int64_t vectors = (cols + 7) / 8;
   if (device.device.kind == DeviceKind::cpu || tile.layout == kExact + kRows4x4) return tile;
   if (tile.layout % kExact == kStream) return tile_in(kStream, vectors, device);
   if (tile.layout < kExact) return tile_in(kBlock2, vectors, device);
-  tile = tile_in(kBlock4, vectors, device);
+  tile = tile_in(vectors <= 256 ? kBlock1 : kBlock4, vectors, device);
   tile.layout += kExact;
   return tile;
 }
 
 // --- quantise ----------------------------------------------------------------------------------------------------------------------
-/// Plan: config = layout, threads, rows per program, threads and rows per program of the tail, kernel of the tail, kernel of the scales, kernel of
+/// Plan: config = layout, threads, rows per program and of a team, threads and rows per program of the tail, kernel of the tail, kernel of the scales, kernel of
 /// the parts' maxima.
 enum Config : size_t {
   kLayout,
@@ -127,24 +140,41 @@ const char* too_many_groups(const Args& a, const TensorView& x) {
   return x.dim(0) * ceil_divide(x.dim(1), width) > INT32_MAX ? "more than 2^31 - 1 groups" : nullptr;
 }
 
-const char* name_of(const QuantiseArgs& a) { return a.codes.dtype == DType::u8 ? "quantise_int4" : "quantise"; }
+constexpr const char *kTeam = "quantise_team", *kGatedTeam = "gated_quantise_team";
+const char* name_of(const QuantiseArgs& a, bool team = false) {
+  return team ? kTeam : a.codes.dtype == DType::u8 ? "quantise_int4" : "quantise";
+}
 
-RowTile tile_of(const QuantiseArgs& a, const DeviceInfo& device) {
+/// A row's tile, or that of the team which holds it.
+struct Tile : RowTile {
+  int64_t chunks = 0;
+
+  int64_t packed_rows() const { return rows_per_program + chunks * kChunksFrom; }
+};
+Tile with_team(const RowTile& tile, const char* team, const TensorView& x, int64_t cols, const DeviceInfo& device) {
+  const TeamTile t = pick_team_tile(cols, tile, device);
+  if (t.chunks == 0 || find_kernel(team, target_of(device), variant_of(x.dtype, 0)) == nullptr) return {tile};
+  return {{0, t.threads, 1}, t.chunks};
+}
+
+Tile tile_of(const QuantiseArgs& a, const DeviceInfo& device) {
   const Groups g = groups_of(a.x.dim(1), a.block_cols);
   if (a.codes.dtype == DType::u8) {
-    if (device.device.kind == DeviceKind::cpu) return {0, 1, 1};
+    if (device.device.kind == DeviceKind::cpu) return {{0, 1, 1}};
     const int threads = lanes_on(device, 128);
-    return g.cols <= 128 ? RowTile{kRows16, threads, threads / 16} : RowTile{kRows32, threads, threads / 32};
+    return {g.cols <= 128 ? RowTile{kRows16, threads, threads / 16} : RowTile{kRows32, threads, threads / 32}};
   }
-  return pick_row_tile(g.cols, groups_are_whole_vectors(a.x, g), device, RowPolicy::quads);
+  const RowTile tile = pick_row_tile(g.cols, groups_are_whole_vectors(a.x, g), device, RowPolicy::quads);
+  return with_team(tile, kTeam, a.x, g.cols, device);
 }
 
 const char* supports(const QuantiseArgs& a, const DeviceInfo& device) {
   if (const char* why = too_many_groups(a, a.x)) return why;
   const Target target = target_of(device);
-  if (find_kernel(name_of(a), target, variant_of(a.x.dtype, tile_of(a, device).layout)) == nullptr)
-    return "not built for this target";
-  return nullptr;
+  const Tile tile = tile_of(a, device);
+  return find_kernel(name_of(a, tile.chunks != 0), target, variant_of(a.x.dtype, tile.layout)) == nullptr
+             ? "not built for this target"
+             : nullptr;
 }
 
 template <class Args>
@@ -154,9 +184,10 @@ double cost(const Args&, const DeviceInfo&) {
 
 void make_plan(const QuantiseArgs& a, const DeviceInfo& device, Plan<QuantiseArgs>& plan) {
   const Target target = target_of(device);
-  const RowTile tile = tile_of(a, device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(name_of(a), target, variant_of(a.x.dtype, tile.layout)));
-  plan.config = {tile.layout, tile.threads, tile.rows_per_program};
+  const Tile tile = tile_of(a, device);
+  plan.kernel = reinterpret_cast<const void*>(
+      find_kernel(name_of(a, tile.chunks != 0), target, variant_of(a.x.dtype, tile.layout)));
+  plan.config = {tile.layout, tile.threads, tile.packed_rows()};
   const Groups g = groups_of(a.x.dim(1), a.block_cols);
   if (g.tail != 0) {
     const RowTile tail = pick_row_tile(g.tail, false, device, RowPolicy::quads);
@@ -248,10 +279,7 @@ void launch(const Plan<QuantiseArgs>& plan, Stream& stream, const QuantiseArgs& 
     p.block_rows = static_cast<uint32_t>(std::min<int64_t>(block_extent(a.block_rows, a.x.dim(0)), INT32_MAX));
     p.largest_code = largest_code(a.codes.dtype);
     p.given = a.given_scales || two_steps(a);
-    const RowTile tile{0, static_cast<int>(threads), static_cast<int>(rows_per_program)};
-    launch_packed(kernel, stream,
-                  Grid{programs_for(tile, p.rows), tile.threads, 0, cpu_grain(cols * static_cast<int64_t>(sizeof(X)))},
-                  p);
+    launch_rows(kernel, stream, p, threads, rows_per_program, cols * static_cast<int64_t>(sizeof(X)));
   };
   if (g.whole > 0)
     columns(0, 0, g.whole, g.cols, pack(plan.kernel), plan.config[kThreads], plan.config[kRowsPerProgram]);
@@ -270,25 +298,28 @@ void run(const Plan<QuantiseArgs>& plan, Stream& stream, const QuantiseArgs& a, 
 }
 
 // --- gated_quantise ----------------------------------------------------------------------------------------------------------------
-RowTile gated_tile_of(const GatedQuantiseArgs& a, const DeviceInfo& device) {
+Tile gated_tile_of(const GatedQuantiseArgs& a, const DeviceInfo& device) {
   const Groups g = groups_of(a.gate.dim(1), a.block_cols);
-  return gated_tile(g.cols, groups_are_whole_vectors(a.gate, g) && groups_are_whole_vectors(a.up, g), device);
+  const bool exact = groups_are_whole_vectors(a.gate, g) && groups_are_whole_vectors(a.up, g);
+  const Tile team =
+      with_team(pick_row_tile(g.cols, exact, device, RowPolicy::quads), kGatedTeam, a.gate, g.cols, device);
+  return team.chunks != 0 ? team : Tile{gated_tile(g.cols, exact, device)};
+}
+auto gated_kernel(const GatedQuantiseArgs& a, const Tile& tile, const DeviceInfo& device) {
+  return find_kernel(tile.chunks != 0 ? kGatedTeam : "gated_quantise", target_of(device),
+                     variant_of(a.gate.dtype, tile.layout));
 }
 
 const char* supports_gated(const GatedQuantiseArgs& a, const DeviceInfo& device) {
   if (const char* why = too_many_groups(a, a.gate)) return why;
-  return find_kernel("gated_quantise", target_of(device), variant_of(a.gate.dtype, gated_tile_of(a, device).layout)) ==
-                 nullptr
-             ? "not built for this target"
-             : nullptr;
+  return gated_kernel(a, gated_tile_of(a, device), device) == nullptr ? "not built for this target" : nullptr;
 }
 
 void plan_gated(const GatedQuantiseArgs& a, const DeviceInfo& device, Plan<GatedQuantiseArgs>& plan) {
   const Target target = target_of(device);
-  const RowTile tile = gated_tile_of(a, device);
-  plan.kernel =
-      reinterpret_cast<const void*>(find_kernel("gated_quantise", target, variant_of(a.gate.dtype, tile.layout)));
-  plan.config = {tile.layout, tile.threads, tile.rows_per_program};
+  const Tile tile = gated_tile_of(a, device);
+  plan.kernel = reinterpret_cast<const void*>(gated_kernel(a, tile, device));
+  plan.config = {tile.layout, tile.threads, tile.packed_rows()};
   const Groups g = groups_of(a.gate.dim(1), a.block_cols);
   if (g.tail == 0) return;
   const RowTile tail = gated_tile(g.tail, false, device);
@@ -315,10 +346,7 @@ void launch_gated(const Plan<GatedQuantiseArgs>& plan, Stream& stream, const Gat
     p.given = a.given_scales;
     p.function = function_of(a.activation);
     if (p.given) p.block_rows = INT32_MAX;  // one for all
-    const RowTile tile{0, static_cast<int>(threads), static_cast<int>(rows_per_program)};
-    launch_packed(
-        kernel, stream,
-        Grid{programs_for(tile, p.rows), tile.threads, 0, cpu_grain(2 * cols * static_cast<int64_t>(sizeof(X)))}, p);
+    launch_rows(kernel, stream, p, threads, rows_per_program, 2 * cols * static_cast<int64_t>(sizeof(X)));
   };
   if (g.whole > 0)
     columns(0, 0, g.whole, g.cols, pack(plan.kernel), plan.config[kThreads], plan.config[kRowsPerProgram]);

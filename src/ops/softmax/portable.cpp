@@ -14,10 +14,6 @@ constexpr size_t kOwnScratch = 1024;  ///< kept for what the language itself put
 constexpr int kChunkThreads = 256;
 constexpr int64_t kChunk = kChunkThreads * row_layout<kBlock2>::elements, kSliceBytes = int64_t{24} << 20;
 
-/// Where programs can form teams, rows of 16-bit types stay on chip: one launch, which reads every element once. Lanes hold eight vectors.
-constexpr int64_t kTeamVectors = kChunkThreads * 8, kMostTeam = 8;
-constexpr size_t kTeamScratch = 128;
-
 struct Tile : RowTile {
   size_t scratch_bytes = 0;  ///< where the row is staged
   int64_t chunks = 0;        ///< where it is cut
@@ -34,11 +30,13 @@ Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   const bool exact = whole_vectors(a.x) && whole_vectors(a.y);
   Tile tile{pick_row_tile(cols, exact, device, RowPolicy::quads)};
   if (tile.layout % kExact != kStream || device.device.kind == DeviceKind::cpu) return tile;
-  if (exact && cols <= kMostTeam * kTeamVectors * 8 && team_kernel(a, device) != nullptr) {
+  // Where programs can form teams, rows of 16-bit types stay on chip: one launch, which reads every element once.
+  const TeamTile team = pick_team_tile(cols, tile, device);
+  if (team.chunks != 0 && team_kernel(a, device) != nullptr) {
     tile.layout = 0;
     tile.team = true;
-    tile.chunks = ceil_div(cols / 8, kTeamVectors);
-    tile.threads = whole_waves(ceil_div(cols / 8, tile.chunks), 8, device);
+    tile.chunks = team.chunks;
+    tile.threads = team.threads;
     return tile;
   }
   const int64_t chunk = tile.threads * row_layout<kStream>::elements;

@@ -1,6 +1,7 @@
 // Softmax of long rows by teams of programs, compiled once per target that has teams.
 
 #include "monotile/kernels/softmax/team_softmax.hpp"
+#include "ops/register_team.hpp"
 #include "ops/softmax/register_softmax.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
@@ -10,19 +11,18 @@ using namespace monotile::ops;  // NOLINT
 namespace {
 
 template <class Y, class X>
-void register_team() {
+void register_softmax_team() {
   if constexpr (lang::kTeams && sizeof(X) == 2) {
     // Four programs of 256 lanes share a multiprocessor: 128 KB of a row on chip there, with 32 registers of elements a lane.
-    using K = Bounded<kernels::SoftmaxTeam<Y, X, lang::blocked<8, 8, 0, false, true>>, 256, 1024>;
-    register_kernel("softmax_team", lang::kTarget, variant_of(dtype_of<X>, dtype_of<Y>, 0),
-                    erase<typename K::Params>(&lang::launch_team<K, typename K::Params>));
+    register_team<kernels::SoftmaxTeam<Y, X, team_layout>, kTeamThreads, 1024>("softmax_team",
+                                                                               variant_of(dtype_of<X>, dtype_of<Y>, 0));
   }
 }
 
 }  // namespace
 
 void register_kernels_team_softmax() {
-  each_softmax_type([]<class Y, class X>() { register_team<Y, X>(); });
+  each_softmax_type([]<class Y, class X>() { register_softmax_team<Y, X>(); });
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -7,7 +7,7 @@
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
 
-/// One program per group of rows of L; each walks its columns.
+/// One program per chunk of columns of a group of rows of L: few long rows fill the machine as many short ones do.
 template <class T, class L>
 struct CopyRows {
   using Params = CopyRowsParams<T>;
@@ -18,7 +18,7 @@ struct CopyRows {
     const CopyRowsPart<T>& part = p.part[first ? 0 : 1];
     const uint32_t a = p.a, b = p.b;
     const int64_t index_step = p.index_step, from_count = p.from_count, to_count = p.to_count;
-    const auto row = rows_of<L>(ctx, p.items * a * b, p.step, first ? 0 : p.first_programs);
+    const auto row = chunks_of<L>(ctx, p.items * a * b, part.cols, part.chunks, first ? 0 : p.first_programs);
     const auto item =
         map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / (a * b)); }, row_index(row));
     const auto entry = at_rows(row, map([=](auto i) { return i * index_step; }, item));
@@ -42,11 +42,7 @@ struct CopyRows {
         map([&](auto t, auto f,
                 auto in) { return f < 0 && !zeros ? int64_t{-1} : offset_of(t, in, part.to_stride, to_count); },
             to, source, inner);
-    for (int64_t c = 0; c < part.cols; c += p.step) {
-      const auto at = with_cols(row, part.cols - c < p.step ? part.cols - c : p.step);
-      store(ctx, from_column(part.to, c), at_rows(at, target),
-            load(ctx, from_column(part.from, c), at_rows(at, source)));
-    }
+    store(ctx, part.to, at_rows(row, target), load(ctx, part.from, at_rows(row, source)));
   }
 };
 

@@ -31,7 +31,7 @@ struct CopyRowsPart {
   lang::view<T> to;  ///< rows are addressed by their element offset, here and below
   lang::view<const T> from;
   int64_t to_stride[3], from_stride[3];
-  int64_t cols;
+  int64_t cols, chunks;  ///< columns of a row, and programs side by side along it
 };
 template <class T>
 struct CopyRowsParams {
@@ -42,7 +42,6 @@ struct CopyRowsParams {
   uint32_t a, b;                         ///< rows of an item: a x b
   int64_t from_count, to_count;          ///< indices outside are reported, and nothing is written
   int32_t* status;                       ///< may be null
-  int64_t step;                          ///< columns taken at once
   bool zeros;                            ///< items without a source become zeros
 };
 

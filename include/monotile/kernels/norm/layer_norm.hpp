@@ -34,10 +34,9 @@ struct LayerNorm {
     const float offset = p.gamma_offset;
     each(ctx, h, [&](const auto& at, const auto& t) {
       const auto scaled = [&](const auto& gamma, const auto& beta) {
-        return eval(ctx, at,
-                    round_to<X>(map([=](auto v, auto m, auto i, auto s, auto g,
-                                        auto b) { return fma_of(fma_of(v - m, i, s), g + offset, b); },
-                                    t, mean, inverse, shift, gamma, beta)));
+        return map(
+            [=](auto v, auto m, auto i, auto s, auto g, auto b) { return fma_of(fma_of(v - m, i, s), g + offset, b); },
+            t, mean, inverse, shift, gamma, beta);
       };
       store<cache::stream>(ctx, p.y, at, scaling(at, scaled));
     });

@@ -29,9 +29,8 @@ MT_FN auto hold_sum(Ctx& ctx, const At& row, const P& p) {
       [&ctx, &p, sums](const auto& at) {
         const auto residual_at = only_if(at, sums);
         const auto residual = load<cache::stream>(ctx, p.residual, residual_at, nothing_to_add<R>());
-        auto sum =
-            eval(ctx, at,
-                 round_to<R>(map([](auto x, auto r) { return x + r; }, load<cache::stream>(ctx, p.x, at), residual)));
+        const auto x = load<cache::stream>(ctx, p.x, at);
+        auto sum = eval_unless(ctx, at, !sums, x, round_to<R>(map([](auto v, auto r) { return v + r; }, x, residual)));
         store<cache::stream>(ctx, p.residual, residual_at, sum);
         return sum;
       },
@@ -53,7 +52,8 @@ MT_FN auto scaling_of(Ctx& ctx, const Row& row, const P& p) {
   } else {
     const bool adds = p.beta.data != nullptr;
     const auto gamma = load_ahead(ctx, p.gamma.template as<const G>(), row);
-    const auto beta = p.beta.template as<const G>();  // comes when it is wanted: waiting, it would cost a third of the resident programs
+    const auto beta = p.beta.template as<
+        const G>();  // comes when it is wanted: waiting, it would cost a third of the resident programs
     return [=, &ctx](const auto& at, auto use) {
       return use(arrived(ctx, gamma, at), load<cache::read_only>(ctx, beta, only_if(at, adds), nothing_to_add<G>()));
     };

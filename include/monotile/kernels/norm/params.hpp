@@ -25,7 +25,8 @@ struct NormParams {
   int64_t rows, cols;
   float eps, gamma_offset;
   float largest_code;
-  bool given;  ///< the scale is read, not chosen
+  bool given;      ///< the scale is read, not chosen
+  int64_t chunks;  ///< long rows: programs side by side along one
 };
 
 }  // namespace monotile::kernels

@@ -18,6 +18,7 @@ struct QuantiseParams {
   float largest_code;
   bool given;  ///< scales are read, not chosen
   GateFunction function;
+  int64_t chunks;  ///< long rows: programs side by side along one
 };
 
 /// Blocks of `block_rows` x `block_cols`, each cut into `parts` of `part_rows` rows: one program each.

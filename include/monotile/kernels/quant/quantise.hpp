@@ -7,19 +7,21 @@
 
 namespace monotile::kernels {
 
-/// act(gate) * up, rounded to X as if it had been stored.
-template <class X, class Ctx, class At, class P>
-MT_FN auto gated_product(Ctx& ctx, const At& at, const P& p) {
-  const auto gate = load<cache::stream>(ctx, p.x, at), up = load<cache::stream>(ctx, p.up, at);
-  const auto product = [&](auto activation) {
-    const auto times = [=](auto g, auto u) { return activation(g) * u; };
-    return eval(ctx, at, map_rounded<X>(ctx, at, times, gate, up));
+/// make(product), where product(place) is act(gate) * up, rounded to X as if it had been stored.
+template <class X, class Ctx, class P, class Make>
+MT_FN auto with_product(Ctx& ctx, const P& p, Make make) {
+  const auto make_with = [&](auto activation) {
+    return make([&](const auto& at) {
+      const auto gate = load<cache::stream>(ctx, p.x, at), up = load<cache::stream>(ctx, p.up, at);
+      const auto times = [=](auto g, auto u) { return activation(g) * u; };
+      return eval(ctx, at, map_rounded<X>(ctx, at, times, gate, up));
+    });
   };
   switch (p.function) {
-    case GateFunction::silu: return product(silu_of{});
-    case GateFunction::gelu_tanh: return product(gelu_tanh_of{});
-    case GateFunction::gelu_erf: return product(gelu_erf_of{});
-    default: return product(relu2_of{});
+    case GateFunction::silu: return make_with(silu_of{});
+    case GateFunction::gelu_tanh: return make_with(gelu_tanh_of{});
+    case GateFunction::gelu_erf: return make_with(gelu_erf_of{});
+    default: return make_with(relu2_of{});
   }
 }
 
@@ -33,9 +35,9 @@ struct Quantise {
     const auto row = rows_of<L>(ctx, p.rows, p.cols);
     auto x = hold(ctx, row, [&](const auto& at) {
       if constexpr (Gated && L::vectors == 4) {
-        return in_halves<X>(ctx, at, [&](const auto& half) { return gated_product<X>(ctx, half, p); });
+        return with_product<X>(ctx, p, [&](auto product) { return in_halves<X>(ctx, at, product); });
       } else if constexpr (Gated) {
-        return gated_product<X>(ctx, at, p);
+        return with_product<X>(ctx, p, [&](auto product) { return product(at); });
       } else {
         return load < L::streaming ? cache::normal : cache::stream > (ctx, p.x, at);
       }

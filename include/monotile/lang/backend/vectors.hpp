@@ -51,7 +51,55 @@ MT_FN void store_vectors(Context&, const view<Y>& to, const place<L>& at, F f, c
     }
   }
 }
+/// The tile of f(place, tile) of `Vectors` vectors after `Vectors` of x: what f loads on the way waits in as many registers, and memory is waited for once a part.
+template <int Vectors, class T, class L, class F, class... X>
+MT_FN tile<T, L> in_parts(Context&, const place<L>& at, F f, const tile<X, L>&... x) {
+  static_assert(L::vectors % Vectors == 0, "whole parts");
+  tile<T, L> t;
+  MT_UNROLL
+  for (int i = 0; i < L::vectors; i += Vectors) {
+    put_part(t, i, f(part_at<Vectors>(at, i), get_part<Vectors>(x, i)...));
+    asm volatile("" ::: "memory");  // or compilers ask for what all parts load at once, in registers that are not there
+  }
+  return t;
+}
+/// row_reduce<Op> of such tiles, none of which is kept.
+template <int Vectors, class Op, class T, class L, class F>
+MT_FN row_value<float, L> fold_parts(Context& ctx, const place<L>& at, F f, const tile<T, L>& x) {
+  static_assert(L::vectors % Vectors == 0, "whole parts");
+  row_value<float, part_of<L, Vectors>> r;
+  for (int l = 0; l < kLanes; ++l) r.v[l] = Op::identity(0.0f);
+  MT_UNROLL
+  for (int i = 0; i < L::vectors; i += Vectors) {
+    const auto here = part_at<Vectors>(at, i);
+    accumulate<Op>(here, r, f(here, get_part<Vectors>(x, i)));
+    asm volatile("" ::: "memory");
+  }
+  finish_rows<Op>(ctx, r);
+  row_value<float, L> out;
+  for (int l = 0; l < kLanes; ++l) out.v[l] = r.v[l];
+  return out;
+}
+/// visit(place, tile) in the same way.
+template <int Vectors, class T, class L, class Visit>
+MT_FN void each_part(Context&, const place<L>& at, Visit visit, const tile<T, L>& x) {
+  static_assert(L::vectors % Vectors == 0, "whole parts");
+  MT_UNROLL
+  for (int i = 0; i < L::vectors; i += Vectors) visit(part_at<Vectors>(at, i), get_part<Vectors>(x, i));
+}
 #else
+template <int, class T, class L, class F, class... X>
+MT_FN auto in_parts(Context&, const place<L>& at, F f, const X&... x) {
+  return f(at, x...);
+}
+template <int, class Op, class L, class F, class X>
+MT_FN auto fold_parts(Context& ctx, const place<L>& at, F f, const X& x) {
+  return row_reduce<Op>(ctx, at, f(at, x));
+}
+template <int, class L, class Visit, class X>
+MT_FN void each_part(Context&, const place<L>& at, Visit visit, const X& x) {
+  visit(at, x);
+}
 template <class Op, class L, class F, class X>
 MT_FN auto fold_vectors(Context& ctx, const place<L>& at, F f, const X& x) {
   return row_reduce<Op>(ctx, at, map(f, x));

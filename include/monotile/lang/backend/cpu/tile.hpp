@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "monotile/lang/backend/cpu/simd.hpp"
+#include "monotile/lang/backend/cpu/unpack.hpp"
 #include "monotile/lang/layout.hpp"
 #include "monotile/lang/quant.hpp"
 #include "monotile/lang/view.hpp"
@@ -66,7 +67,9 @@ MT_FN place<L> rows_of(const Context& ctx, int64_t, int64_t cols, int64_t first_
   return {ctx.program - first_program, cols, true};
 }
 template <class L>
-MT_FN place<L> chunks_of(const Context& ctx, int64_t, int64_t cols, int64_t) { return {ctx.program, cols, true}; }
+MT_FN place<L> chunks_of(const Context& ctx, int64_t, int64_t cols, int64_t, int64_t first_program = 0) {
+  return {ctx.program - first_program, cols, true};
+}
 template <class L>
 MT_FN place<L> at_rows(const place<L>& at, int64_t row) { return {row < 0 ? 0 : row, at.cols, row >= 0}; }
 /// No row at all unless `there`: loads give what they fill with, stores do nothing.
@@ -124,11 +127,11 @@ MT_FN memory_tile<typename bare<T>::type> load(Context& ctx, const view<T>& from
                                                typename bare<T>::type fill = {}) {
   const T* const row = at.live ? from.row(at.row) : nullptr;
   constexpr int64_t kShort = 2048, kLong = 65536, kSize = sizeof(T);
-  if constexpr (Use != cache::stream) {
+  if constexpr (Use == cache::normal) {
     // Rows by index may lie anywhere, but they are not that long.
     if (row != nullptr && at.cols * kSize >= kLong && ctx.rows_ahead < 2 && past_caches(ctx, at.cols * kSize))
       ctx.ahead[ctx.rows_ahead++] = {reinterpret_cast<const unsigned char*>(from.row(at.row + 1)), kSize};
-  } else {
+  } else if constexpr (Use == cache::stream) {
     if (row != nullptr && past_caches(ctx, at.cols * kSize)) {
       ctx.read[1] = std::exchange(ctx.read[0], row);
       if (at.cols * kSize < kShort) {
@@ -207,6 +210,16 @@ MT_FN any_vector load_ahead(Context&, const any_vector& from, const place<L>&) {
 template <class L>
 MT_FN any_tile arrived(Context& ctx, const any_vector& from, const place<L>& at) { return load_bcast(ctx, from, at); }
 
+/// The same of a dtype known to the kernel.
+template <class T, class L>
+MT_FN view<const T> load_ahead(Context&, const view<const T>& from, const place<L>&, T = {}) {
+  return from;
+}
+template <class T, class L>
+MT_FN memory_tile<T> arrived(Context& ctx, const view<const T>& from, const place<L>& at, T fill = {}) {
+  return load<cache::read_only>(ctx, from, at, fill);
+}
+
 template <DType Q>
 struct block_tile : expression {
   const uint8_t* row;
@@ -215,6 +228,14 @@ struct block_tile : expression {
   MT_FN pack<N> at(int64_t c) const {
     pack<N> r(0.0f);
     if (row == nullptr) return r;
+    if constexpr (N == 32) {
+      if (c % 32 == 0) {  // a block, or a part of one with one scale
+        constexpr DTypeInfo kInfo = dtype_info(Q);
+        unpacker<Q>::values(row + c / kInfo.block_elements * kInfo.block_bytes,
+                            static_cast<int>(c % kInfo.block_elements / 32), r.part);
+        return r;
+      }
+    }
     for (int i = 0; i < N / 8; ++i) {
       float out[8];
       unpack8<Q>(row, c + 8 * i, out);
@@ -609,6 +630,14 @@ MT_FN auto eval(Context& ctx, const place<L>& at, const X& x) {
 }
 
 /// Tiles and row values that change in a loop.
+/// The same of an expression that is `loaded` itself where `same` says so: then that takes the place of a copy.
+template <class L, class T, class X>
+MT_FN auto eval_unless(Context& ctx, const place<L>& at, bool same, const memory_tile<T>& loaded, const X& x) {
+  if constexpr (std::is_same_v<typename X::stored, T>) {
+    if (same && loaded.p != nullptr) return evaluated_tile<T>(loaded.p, 0.0f);
+  }
+  return eval(ctx, at, x);
+}
 template <class L>
 MT_FN evaluated_tile<float> zeros(Context& ctx, const place<L>& at) {
   float* p = ctx.take<float>(at.cols);

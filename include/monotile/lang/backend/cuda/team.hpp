@@ -7,11 +7,13 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kTeams = kTarget == Target::cuda_sm90;
 
-/// What every program of the team brings. Once in a kernel, by all of its lanes.
+template <int Turn>
 MT_FN team_pairs team_exchange(Context& ctx, int team, sums mine) {
-  sums* const slots = reinterpret_cast<sums*>(ctx.scratch);
+  static_assert(Turn < kTeamTurns, "each exchange has slots of its own");
+  sums* const slots = reinterpret_cast<sums*>(ctx.scratch) + Turn * kMostTeam;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");  // all have started: team_entry
+  if constexpr (Turn == 0)
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");  // all have started: team_entry
   if (threadIdx.x <
       static_cast<unsigned>(team)) {  // written to the others: whoever reads, reads its own and may leave when it likes
     uint32_t own, rank, there;

@@ -7,13 +7,16 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr bool kTeams = true;
 
-/// What every program of the team brings. Once in a kernel, by all of its lanes.
+template <int Turn>
 inline team_pairs team_exchange(Context& ctx, int team, sums mine) {
+  static_assert(Turn < kTeamTurns, "each exchange has slots of its own");
+  constexpr int kFirst = Turn * kMostTeam;
   const int rank = static_cast<int>(ctx.program % team);
   unsigned char* const first = ctx.scratch - rank * kTeamScratch;  // scratch of a team lies side by side: run_team
-  for (int i = 0; i < team && ctx.first_thread == 0; ++i) share(reinterpret_cast<sums*>(first + i * kTeamScratch) + rank, mine);
+  for (int i = 0; i < team && ctx.first_thread == 0; ++i)
+    share(reinterpret_cast<sums*>(first + i * kTeamScratch) + kFirst + rank, mine);
   ctx.barrier();
-  return {reinterpret_cast<const sums*>(ctx.scratch), team};
+  return {reinterpret_cast<const sums*>(ctx.scratch) + kFirst, team};
 }
 
 template <class K, class Params>

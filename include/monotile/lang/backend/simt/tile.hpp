@@ -82,10 +82,11 @@ MT_FN int64_t chunk_cols(const place<L>& at) {
 }
 
 /// The place of this program's tile when programs walk all `chunks` chunks of columns of a group of rows, then the next rows: for elementwise
-/// work, where few long rows shall still fill the machine. A chunk is as wide as the tile.
+/// work, where few long rows shall still fill the machine. A chunk is as wide as the tile. Programs count from `first_program` on.
 template <class L>
-MT_FN place<L> chunks_of(const Context& ctx, int64_t rows, int64_t cols, int64_t chunks) {
-  const uint32_t program = static_cast<uint32_t>(ctx.program), group = program / static_cast<uint32_t>(chunks);
+MT_FN place<L> chunks_of(const Context& ctx, int64_t rows, int64_t cols, int64_t chunks, int64_t first_program = 0) {
+  const uint32_t program = static_cast<uint32_t>(ctx.program - first_program),
+                 group = program / static_cast<uint32_t>(chunks);
   const place<L> at = place_of<L>(ctx, group, rows, cols);
   return chunk_at(at, static_cast<int64_t>(program - group * static_cast<uint32_t>(chunks)) * chunk_cols(at));
 }
@@ -427,7 +428,7 @@ MT_WORD tile<float, L> arrived(Context& ctx, const vector_ahead<L>& a, const pla
 /// The same of a dtype known to the kernel, which needs fewer registers than the choice among all.
 template <class T, class L>
 struct rows_ahead {
-  static constexpr bool waits = !L::streaming && sizeof(T) == 2;
+  static constexpr bool waits = !L::streaming && (sizeof(T) == 2 || (L::exact && L::vectors <= 2));
   view<const T> from;
   tile<T, L> raw;
 };
@@ -834,6 +835,12 @@ MT_FN const X& eval(Context&, const place<L>&, const X& x) {
   return x;
 }
 
+/// The same of an expression that is `loaded` itself where `same` says so: elsewhere that saves a copy.
+template <class L, class Y, class X>
+MT_FN const X& eval_unless(Context&, const place<L>&, bool, const Y&, const X& x) {
+  return x;
+}
+
 /// A (value, index) pair, for ArgMax.
 MT_FN indexed make_indexed(float value, int32_t index) { return {value, index}; }
 
@@ -1158,28 +1165,47 @@ MT_FN void settle(Context& ctx, held_row<L, Make, Again>& h) {
   if constexpr (!L::streaming) settle(ctx, h.kept);
 }
 
+/// Some of a lane's vectors as a tile of their own, and where they are.
+template <class L, int Vectors>
+using part_of = blocked<L::vector_elements, Vectors, L::lanes_per_row, false, L::exact>;
+template <int Vectors, class L>
+MT_FN place<part_of<L, Vectors>> part_at(const place<L>& at, int first_vector) {
+  place<part_of<L, Vectors>> part;
+  for (int l = 0; l < kLanes; ++l) {
+    part.row[l] = at.row[l];
+    part.live[l] = at.live[l];
+    part.lane[l] = at.lane[l];
+  }
+  part.width = at.width;
+  part.cols = at.cols;
+  return chunk_at(part, at.first_col + first_vector * static_cast<int64_t>(at.width) * L::vector_elements);
+}
+template <class T, class L, class Part>
+MT_FN void put_part(tile<T, L>& to, int first_vector, const tile<T, Part>& part) {
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < Part::elements; ++e) to.v[l][first_vector * L::vector_elements + e] = part.v[l][e];
+  }
+}
+template <int Vectors, class T, class L>
+MT_FN tile<T, part_of<L, Vectors>> get_part(const tile<T, L>& from, int first_vector) {
+  tile<T, part_of<L, Vectors>> part;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < part_of<L, Vectors>::elements; ++e)
+      part.v[l][e] = from.v[l][first_vector * L::vector_elements + e];
+  }
+  return part;
+}
+
 /// The tile at `at` from f of its first vectors and then of its last: what f loads on the way needs half the registers.
 template <class T, class L, class F>
 MT_FN tile<T, L> in_halves(Context&, const place<L>& at, F f) {
   static_assert(L::vectors % 2 == 0 && !L::streaming, "two halves");
-  using Half = blocked<L::vector_elements, L::vectors / 2, L::lanes_per_row, false, L::exact>;
-  place<Half> half;
-  for (int l = 0; l < kLanes; ++l) {
-    half.row[l] = at.row[l];
-    half.live[l] = at.live[l];
-    half.lane[l] = at.lane[l];
-  }
-  half.width = at.width;
-  half.cols = at.cols;
+  constexpr int kHalf = L::vectors / 2;
   tile<T, L> t;
   MT_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    const tile<T, Half> part = f(chunk_at(half, at.first_col + i * chunk_cols(half)));
-    for (int l = 0; l < kLanes; ++l) {
-      MT_UNROLL
-      for (int e = 0; e < Half::elements; ++e) t.v[l][i * Half::elements + e] = part.v[l][e];
-    }
-  }
+  for (int i = 0; i < 2; ++i) put_part(t, i * kHalf, f(part_at<kHalf>(at, i * kHalf)));
   return t;
 }
 
