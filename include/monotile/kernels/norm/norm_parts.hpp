@@ -51,11 +51,27 @@ MT_FN auto scaling_of(Ctx& ctx, const Row& row, const P& p) {
     };
   } else {
     const bool adds = p.beta.data != nullptr;
-    const auto gamma = load_ahead(ctx, p.gamma.template as<const G>(), row);
+    // Beside rows of 16 bits an fp32 gamma would fill the registers that their codes want.
+    constexpr bool kAhead = sizeof(G) == 2 || sizeof(*p.x.data) == 4;
+    const auto gamma_rows = p.gamma.template as<const G>();
+    const auto gamma = [&] {
+      if constexpr (kAhead) {
+        return load_ahead(ctx, gamma_rows, row);
+      } else {
+        return gamma_rows;
+      }
+    }();
     const auto beta = p.beta.template as<
         const G>();  // comes when it is wanted: waiting, it would cost a third of the resident programs
     return [=, &ctx](const auto& at, auto use) {
-      return use(arrived(ctx, gamma, at), load<cache::read_only>(ctx, beta, only_if(at, adds), nothing_to_add<G>()));
+      const auto scale = [&] {
+        if constexpr (kAhead) {
+          return arrived(ctx, gamma, at);
+        } else {
+          return load<cache::read_only>(ctx, gamma, at);
+        }
+      }();
+      return use(scale, load<cache::read_only>(ctx, beta, only_if(at, adds), nothing_to_add<G>()));
     };
   }
 }
