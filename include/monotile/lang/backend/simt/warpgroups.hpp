@@ -463,7 +463,7 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
     } else {
       acc.keep = 0;
       int previous = -1;
-      if (kByStage && first + warpgroup - 1 >= last) {  // no step for this warpgroup
+      if (first + (kByStage ? warpgroup - 1 : 0) >= last) {  // no step: nothing would set the sums
         MT_UNROLL
         for (int e = 0; e < Acc::atom::c_elements; ++e) acc.d[0][e] = 0;
       }
