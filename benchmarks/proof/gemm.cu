@@ -560,7 +560,7 @@ int main(int argc, char** argv) {
       std::printf("stopped: %.0f s are over\n", seconds);
       break;
     }
-    for (size_t i = 0; (!sweep || &s == shapes.data()) && i < pools.size(); ++i)
+    for (size_t i = 0; i < pools.size(); ++i)  // anew: operands may lie where a shape before had its results
       fill_normal<<<2048, 256>>>(pools[i], dtype, most / 2, 10 + i);
     const auto round = [](int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; };
     const size_t a_bytes = round(s.m * s.k * 2), b_bytes = round(s.n * s.k * 2),

@@ -30,10 +30,14 @@ const std::vector<uint8_t>& pattern(DType dtype, double low, double high) {
   return bytes;
 }
 
+/// A byte of what outputs hold before: NaN of all floats. As an int32 that would be -1, which sums of products may be; -2139062144 they are not.
+int poison_of(DType dtype) { return dtype == DType::i32 ? 0x80 : 0xff; }
 template <class Word>
-size_t poisoned(const void* data, size_t count) {
+size_t poisoned(const void* data, size_t count, DType dtype) {
   const Word* const words = static_cast<const Word*>(data);
-  return static_cast<size_t>(std::count(words, words + count, static_cast<Word>(~Word{0})));
+  Word poison;
+  std::memset(&poison, poison_of(dtype), sizeof poison);
+  return static_cast<size_t>(std::count(words, words + count, poison));
 }
 
 }  // namespace
@@ -54,7 +58,7 @@ TensorView Data::add(Role role, DType dtype, std::initializer_list<int64_t> exte
 void Data::fill(Entry& entry) {
   auto* const to = static_cast<uint8_t*>(entry.tensor.view().data);
   const size_t bytes = entry.tensor.bytes();
-  if (entry.role == Role::output) return fill_bytes(stream_, to, 0xff, bytes);
+  if (entry.role == Role::output) return fill_bytes(stream_, to, poison_of(entry.tensor.view().dtype), bytes);
   if (entry.role == Role::table) return;
   const std::vector<uint8_t>& random = pattern(entry.tensor.view().dtype, entry.low, entry.high);
   const size_t start = random.size() / kPatternBlocks * entry.offset, first = std::min(bytes, random.size() - start);
@@ -118,9 +122,10 @@ std::string Data::unwritten() const {
     const size_t size = static_cast<size_t>(std::max(1, dtype_info(entry.tensor.view().dtype).block_bytes)),
                  count = entry.tensor.bytes() / size;
     const void* const data = entry.tensor.view().data;
-    const size_t left = size == 2   ? poisoned<uint16_t>(data, count)
-                        : size == 4 ? poisoned<uint32_t>(data, count)
-                        : size == 8 ? poisoned<uint64_t>(data, count)
+    const DType dtype = entry.tensor.view().dtype;
+    const size_t left = size == 2   ? poisoned<uint16_t>(data, count, dtype)
+                        : size == 4 ? poisoned<uint32_t>(data, count, dtype)
+                        : size == 8 ? poisoned<uint64_t>(data, count, dtype)
                                     : 0;
     if (left != 0) return fmt::format("output {}: {} of {} elements were never written", i, left, count);
   }

@@ -86,9 +86,7 @@ struct Product {
   void set_scales(const Library& lib, const ops::GemmArgs& args, bool fast) const {
     const int8_t mode = fast ? 1 : 0;
     lib.desc_set(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &mode, sizeof(mode));
-    const void *of_a = args.b_scale.data, *of_b = args.a_scale.data;
-    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(&of_a), sizeof(of_a));
-    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(&of_b), sizeof(of_b));
+    point_at_scales(lib, args);
 #if CUBLAS_VERSION >= 120900
     const cublasLtMatmulMatrixScale_t each = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     lib.desc_set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &each, sizeof(each));
@@ -96,7 +94,15 @@ struct Product {
 #endif
   }
 
+  /// Those of this call: the descriptor holds their addresses, and buffers rotate.
+  void point_at_scales(const Library& lib, const ops::GemmArgs& args) const {
+    const void *of_a = args.b_scale.data, *of_b = args.a_scale.data;
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(&of_a), sizeof(of_a));
+    lib.desc_set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(&of_b), sizeof(of_b));
+  }
+
   cublasStatus_t run(const Library& lib, cudaStream_t stream, const ops::GemmArgs& args) const {
+    if (args.a_scale.defined() && args.b_scale.defined()) point_at_scales(lib, args);
     const float one = 1.0f, zero = 0.0f;
     const int32_t whole_one = 1, whole_zero = 0;
     const void *const alpha = integers ? static_cast<const void*>(&whole_one) : &one, *const beta = integers ? static_cast<const void*>(&whole_zero) : &zero;

@@ -103,7 +103,9 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
   const DTypeInfo b = dtype_info(args.b.dtype);
   const double stream_us = n * k * b.block_bytes / b.block_elements * 1e6 / 3e12,
                product_us = m * n * k / (device.units * 128 * 1500.0 / 4);
-  return 3.0 + std::max(stream_us * std::ceil(m / rows_of_a(args, device)), product_us);
+  // A wave goes along k by itself, two chunks of 256 at a time: 1.3 us for one row of a, 7.7 for eight (H200, 2026-11-30).
+  const double along_us = std::ceil(k / 512) * (rows_of_a(args, device) == 1 ? 1.3 : 7.7);
+  return 3.0 + std::max({stream_us * std::ceil(m / rows_of_a(args, device)), product_us, along_us});
 }
 
 /// config: activations, rows of a per program, entry of the cast kernel, lanes per program, entry of the kernel of matrix instructions (which the
