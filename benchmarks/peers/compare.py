@@ -33,8 +33,9 @@ def key_of(row, peer):
 
 
 class Comparison:
-    def __init__(self, result, earlier, tolerance):
-        self.earlier, self.tolerance = earlier, tolerance
+    def __init__(self, result, earlier, tolerance, also=None):
+        """`also`: another result of the same peers, a Comparison itself."""
+        self.earlier, self.tolerance, self.also = earlier, tolerance, also
         ceilings = result.get("ceilings", {})
         self.copy, self.empty_node_us = ceilings.get("copy_gbs", 0), ceilings.get("empty_node_us", 0)
         self.peers = result.get("environment", {}).get("peers", {})
@@ -76,6 +77,10 @@ class Comparison:
             line["verdict"] = "within"
             return line
         line["why"] = self.explanation(then, now, us_then, us_now, ceiling_now / ceiling_then)
+        if not line["why"] and self.also is not None:
+            other = self.also.line(then)
+            if other["verdict"] in ("within", "explained"):
+                line["why"] = f"spread: {other['ratio_now']:.3f} in another run of the same day ({other['verdict']}): the peer itself moves that much"
         line["verdict"] = "explained" if line["why"] else "not explained"
         if not line["why"] and "launched_us" in now:
             line["why"] = f"by the earlier method {now['launched_us']:.2f} us now, {us_then:.2f} then"
@@ -166,6 +171,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", help="result of monotile bench ops with the peers' rows (run.py --out)")
     parser.add_argument("--earlier", default=pathlib.Path(__file__).with_name("earlier.json"), help="the earlier figures (default: earlier.json beside this script)")
+    parser.add_argument("--also", help="another result of the same peers: what it accounts for is their own spread")
     parser.add_argument("--tolerance", type=float, default=0.07, help="by how much the ratios may differ (default 0.07)")
     parser.add_argument("--all", action="store_true", help="a peer that was not measured is a failure")
     parser.add_argument("--md", help="write the table here instead of printing it")
@@ -176,7 +182,11 @@ def main():
             result = json.load(file)
         with open(arguments.earlier, encoding="utf-8") as file:
             earlier = json.load(file)
-        comparison = Comparison(result, earlier, arguments.tolerance)
+        also = None
+        if arguments.also:
+            with open(arguments.also, encoding="utf-8") as file:
+                also = Comparison(json.load(file), earlier, arguments.tolerance)
+        comparison = Comparison(result, earlier, arguments.tolerance, also)
         lines = comparison.lines()
     except (OSError, ValueError, KeyError) as error:
         print(f"compare.py: {type(error).__name__}: {error}", file=sys.stderr)

@@ -117,6 +117,12 @@ class CompareTest(unittest.TestCase):
         for version, code in (("2", 0), ("1", 1)):
             self.assertEqual(self.compare([{**ADD, "us": 20}], [figure(ADD, 10)], environment={"peers": {ADD["peer"]: version}})[0], code)
 
+    def test_another_run_shows_the_spread(self):
+        for other, code in ((312.5, 0), (400, 1)):
+            also = {"environment": {}, "ceilings": {"copy_gbs": 4000, "empty_node_us": 0.5}, "rows": [figure(ADD, other)]}
+            (self.folder / "also.json").write_text(json.dumps(also))
+            self.assertEqual(self.compare([{**ADD, "gbs": 3200}], [figure(ADD, 350)], "--also", str(self.folder / "also.json"))[0], code)
+
     def test_absent_and_failed_peers_are_named(self):
         then, failed = [{**ADD, "gbs": 3200}, {**ATTENTION, "tflops": 600}], figure(ADD, 0, status="failed", note="no such kernel")
         code, lines = self.compare(then, [failed])

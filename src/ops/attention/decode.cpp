@@ -86,7 +86,10 @@ int slot_of(const void* workspace) {
 }
 /// Keys of its first tile that each program may ask for before the kernel before is done: half of what the second-level
 /// cache of an H200 holds, for all programs together. Masks may hide the first keys, which takes looking up to know.
-int foreseen_keys(const AttentionArgs& a, int64_t programs, int64_t least_split) {
+/// Not on GPUs: it saved 0.4 us as a node of a graph (one sequence of 4,096 keys, 13.0 to 11.4 with what else was new) and cost 10 us where no
+/// kernel runs before (15.8 to 26.4; H200, 2026-11-30, docs/notes/attention-decode.md). Emulated targets keep proving it until it is cheaper.
+int foreseen_keys(const AttentionArgs& a, const DeviceInfo& device, int64_t programs, int64_t least_split) {
+  if (device.device.kind == DeviceKind::cuda) return 0;
   if (a.window > 0 || a.prefix_length.defined() || a.key_ranges.defined()) return 0;
   constexpr int64_t kBytes = 24 << 20, kStep = 64;
   const int64_t key = (a.q.dim(2) + a.out.dim(2)) * dtype_info(a.key_cache.dtype).block_bytes;
@@ -132,7 +135,7 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
     p.slot = room.counts <= kernels::DecodeCounts::slot_size ? slot_of(workspace) : -1;
     if (p.slot >= 0) p.counts = nullptr;
     const int64_t programs = std::min<int64_t>(p.total, int64_t{2} * plan.device->units);
-    p.foreseen = foreseen_keys(a, programs, p.least_split);
+    p.foreseen = foreseen_keys(a, *plan.device, programs, p.least_split);
   }
   if (plan.config[1] != 0 && p.slot < 0) {
     const kernels::DecodeCounts counts{p.counts, static_cast<int32_t>(room.counts)};
