@@ -180,8 +180,7 @@ Definition<ops::VerifyArgs> verify_definition() {
             a.target_probs = d.input(DType::f32, {s[0], s[1] + 1, s[2]}, 0.0, 1.0);
             a.draft_probs = d.input(DType::f32, {s[0], s[1], s[2]}, 0.0, 1.0);
             a.draft_tokens = random_tokens(d, s[0], s[1], s[2], 8);
-            // -1 is a result here, so poison would say nothing: other numbers that must be gone afterwards.
-            a.tokens = d.in_place(DType::i32, {s[0], s[1] + 1}, -1000, -2);
+            a.tokens = d.output(DType::i32, {s[0], s[1] + 1});
             a.accepted = d.output(DType::i32, {s[0]});
             // One row of p - q a sequence and two numbers a draft: what must be read whatever is drawn.
             d.traffic(8.0 * static_cast<double>(s[0] * s[2]) + 12.0 * static_cast<double>(s[0] * s[1]),

@@ -309,8 +309,7 @@ void Engine::Impl::attention_part(size_t layer, const TensorView& normed, Activa
   }
   ops::rope(context, q, k, in.positions_view(tokens), rope[g].cos, rope[g].sin, h.rope_interleaved, h.rotary_dim);
   const TensorView &keys = groups[g].keys(index), &values = groups[g].values(index);
-  ops::kv_append(context, keys, values, k, v,
-                 in.slots_view(g, tokens));
+  ops::kv_append(context, keys, values, k, v, in.slots_view(g, tokens));
 
   const bool last = layer + 1 == weights.layers.size();
   if (!last || !output_rows.empty()) {
