@@ -48,13 +48,15 @@ struct alignas(1024) stream_chain_memory {
 template <int Stages>
 struct stream_ring {
   uint32_t barriers;
-  MT_DEVICE explicit stream_ring(const chain_barriers<Stages>& at) : barriers(shared_address(&at)) {}
+  bool each_lane;  ///< of a reading warp arrives: where lanes write, they are ordered with lanes. The copy engine waits for a warp's first one
+  MT_DEVICE explicit stream_ring(const chain_barriers<Stages>& at, bool each = false)
+      : barriers(shared_address(&at)), each_lane(each) {}
   MT_DEVICE uint32_t full(uint32_t n) const { return barriers + 8 * (n % Stages); }
   MT_DEVICE uint32_t empty(uint32_t n) const { return full(n) + 8 * Stages; }
   MT_DEVICE void init(int fillers, int readers) const {
     for (uint32_t s = 0; s < Stages; ++s) {
       hopper::barrier_init(full(s), fillers);
-      hopper::barrier_init(empty(s), readers);
+      hopper::barrier_init(empty(s), each_lane ? 32 * readers : readers);
     }
   }
   MT_DEVICE uint32_t parity(uint32_t n) const { return n / Stages & 1; }
@@ -63,7 +65,7 @@ struct stream_ring {
   /// What all lanes of a warp have read may be overwritten.
   MT_DEVICE void release(uint32_t n, int lane) const {
     wave_sync();
-    if (lane == 0) hopper::barrier_arrive(empty(n));
+    if (lane == 0 || each_lane) hopper::barrier_arrive(empty(n));
   }
 };
 
@@ -79,6 +81,7 @@ struct stream_copies {
   static constexpr int kNowhere = -1 << 20;
   /// Boxes of fewer rows are copied by the lanes: the copy engine takes about as long for one row as for sixteen.
   static constexpr int kLeastRows = 16;
+  static MT_DEVICE bool lanes_copy(const box_view& from) { return from.box_x * from.box_y < kLeastRows; }
   static constexpr int arrivals = 33;  ///< at `full`: one when all orders are given, and where lanes copy theirs
   /// The lane that has the first of `count` boxes, which are looked up if they were not: look_up(first).
   template <class LookUp>
@@ -139,7 +142,7 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
       hopper::barrier_arrive_expect(cx.full, rows * C * static_cast<int>(sizeof(T)));
       copy_panels<Tile>(data, 0, from, cx.full, at.x, at.y, at.z);
     }
-  } else if (rows < stream_copies<Cfg>::kLeastRows) {
+  } else if (stream_copies<Cfg>::lanes_copy(from)) {
     copy_by_lanes(cx, to, from, place);
   } else {
     constexpr int kAtOnce = 4;
@@ -615,7 +618,8 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
   auto& memory =
       *reinterpret_cast<Memory*>(ctx.scratch + (-reinterpret_cast<uintptr_t>(ctx.scratch) & uintptr_t{1023}));
   const stream_ring<Traits::tiles> tiles(memory.tile_at);
-  const stream_ring<Cfg::stages> b(memory.b_at), c(memory.c_at);
+  const stream_ring<Cfg::stages> b(memory.b_at, stream_copies<Cfg>::lanes_copy(body.p.k));
+  const stream_ring<Cfg::stages> c(memory.c_at, stream_copies<Cfg>::lanes_copy(body.p.v));
   const int warp = same_for_all(thread_number() / 32), lane = thread_number() % 32;
   if (thread_number() == 0) {
     tiles.init(1, Traits::waves + 1);  // and the warp that copies c
