@@ -22,14 +22,10 @@ struct SoftmaxTeam {
     const float sign = s.sign, scale = s.scale, scale2 = s.scale2;
     const auto at = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
     auto x = load<cache::stream>(ctx, p.x, at);
-    const float own = uniform(fold_vectors<Max>(
-                    ctx, at, [=](auto v) { return v * sign; }, x)),
-                near = finite_or_zero{}(own);
+    const sums own = fold_powers(
+        ctx, at, [=](auto v) { return v * sign; }, scale2, x);
     settle(ctx, x);
-    const float powers = uniform(fold_vectors<Sum>(
-        ctx, at, [=](auto v) { return fast_exp2((v * sign - near) * scale2); }, x));
-    settle(ctx, x);
-    const team_pairs all = team_exchange(ctx, team(p), make_sums(own, powers));
+    const team_pairs all = team_exchange(ctx, team(p), own);
     float largest = -kInfinity, sum = 0.0f;
     for (int i = 0; i < all.count; ++i) largest = max_of(largest, all(i).first);
     largest = finite_or_zero{}(largest);

@@ -26,6 +26,41 @@ MT_FN auto fold_vectors(Context& ctx, const place<L>& at, F f, const tile<T, L>&
   finish_rows<Op>(ctx, r);
   return r;
 }
+/// The largest f(x) of a row, and the sum of exp2((f(x) - largest) * scale2). A lane takes one vector after the other as they come, with the largest so far, so
+/// that the powers are computed while others are waited for.
+template <class T, class L, class F>
+MT_FN sums fold_powers(Context& ctx, const place<L>& at, F f, float scale2, const tile<T, L>& x) {
+  constexpr int E = L::vector_elements;
+  row_value<float, L> largest, powers;
+  for (int l = 0; l < kLanes; ++l) {
+    float most = -kInfinity, sum = 0.0f;
+    MT_UNROLL
+    for (int i = 0; i < L::elements; i += E) {
+      if (!at.live[l] || at.local_col(l, i) >= at.limit) continue;
+      float here = -kInfinity;
+      MT_UNROLL
+      for (int e = i; e < i + E; ++e) {
+        if (L::exact || at.local_col(l, e) < at.limit) here = max_of(here, f(promote(x.v[l][e])));
+      }
+      const float next = max_of(most, here), near = next == -kInfinity ? 0.0f : next;
+      sum = most == -kInfinity ? sum : sum * fast_exp2((most - near) * scale2);
+      MT_UNROLL
+      for (int e = i; e < i + E; ++e) {
+        if (L::exact || at.local_col(l, e) < at.limit) sum += fast_exp2((f(promote(x.v[l][e])) - near) * scale2);
+      }
+      most = next;
+    }
+    largest.v[l] = most;
+    powers.v[l] = sum;
+  }
+  auto all = largest;
+  finish_rows<Max>(ctx, all);
+  for (int l = 0; l < kLanes; ++l) {
+    if (largest.v[l] != -kInfinity) powers.v[l] *= fast_exp2((largest.v[l] - all.v[l]) * scale2);
+  }
+  finish_rows<Sum>(ctx, powers);
+  return {uniform(all), uniform(powers)};
+}
 /// store of f(x), for rows of whole aligned vectors.
 template <cache Hint = cache::normal, class Y, class T, class L, class F>
 MT_FN void store_vectors(Context&, const view<Y>& to, const place<L>& at, F f, const tile<T, L>& x) {
@@ -103,6 +138,11 @@ MT_FN void each_part(Context&, const place<L>& at, Visit visit, const X& x) {
 template <class Op, class L, class F, class X>
 MT_FN auto fold_vectors(Context& ctx, const place<L>& at, F f, const X& x) {
   return row_reduce<Op>(ctx, at, map(f, x));
+}
+template <class L, class F, class X>
+MT_FN sums fold_powers(Context& ctx, const place<L>& at, F f, float scale2, const X& x) {
+  const float largest = uniform(row_reduce<Max>(ctx, at, map(f, x))), near = largest == -kInfinity ? 0.0f : largest;
+  return {largest, uniform(row_reduce<Sum>(ctx, at, map([=](auto v) { return fast_exp2((f(v) - near) * scale2); }, x)))};
 }
 template <cache Hint = cache::normal, class Y, class L, class F, class X>
 MT_FN void store_vectors(Context& ctx, const view<Y>& to, const place<L>& at, F f, const X& x) {
