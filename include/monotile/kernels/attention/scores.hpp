@@ -115,6 +115,13 @@ struct ScoredMask : RangeMask {
   int64_t bias_stride = 0;
   int bias_radius = 0;
 
+  /// What there is of them: where products overlap, kernels have code of its own for one change alone.
+  enum class Changes : uint8_t { cap, slope, any };
+  MT_FN Changes changes() const {
+    if (bias != nullptr || (softcap > 0.0f && slopes != nullptr)) return Changes::any;
+    return softcap > 0.0f ? Changes::cap : Changes::slope;
+  }
+
   struct Row : RangeMask::Row {
     int position;
     float slope;
@@ -127,7 +134,7 @@ struct ScoredMask : RangeMask {
   template <class V>  // a template, since the host, which only fills this in, has no mathematics of a target
   MT_FN V score(V s, const Row& r, int key) const {
     const int distance = key - r.position;
-    if (softcap > 0.0f) s = softcap * fast_tanh(s * softcap_inverse);
+    if (softcap > 0.0f) s = softcap * near_tanh(s * softcap_inverse);
     s += r.slope * static_cast<float>(distance);
     if (bias != nullptr)
       s += r.bias[distance < -bias_radius ? -bias_radius : distance > bias_radius ? bias_radius : distance];

@@ -168,7 +168,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     if (state_of_tile == 0) break;
     const auto& t = memory.tile[a.count % 2];
     clear(cx, o);
-    auto state = body.begin(cx);
+    auto state = body.begin(cx, t);
     bool more = state_of_tile > 1;
     if (!more) a.release(lane);
     while (more) {
