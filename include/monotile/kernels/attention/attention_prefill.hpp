@@ -41,6 +41,8 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
     binder.rows(p.v);
     binder.result(p.out);
   }
+  static MT_FN float bits_of(int v) { return __builtin_bit_cast(float, v); }  // row values are floats
+  static MT_FN int number_of(float v) { return __builtin_bit_cast(int, v); }
   // --- what happens between the products ---------------------------------------------------------------------------------
   MT_FN QueryAt query(const PrefillTile& t, int row) const {
     const int token = p.q.box_x == 1 ? row : row / p.q.box_x, head = t.group * p.q.box_x + row - token * p.q.box_x;
@@ -73,6 +75,19 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   template <class Ctx, class Acc>
   MT_FN void hide_unseen(Ctx& cx, Acc& s, const PrefillTile& t, int block) const {
     const int first = block * Cfg::bn;
+    if constexpr (requires { Ctx::knows_columns; p.score.one_span(); }) {
+      if (p.score.one_span()) {
+        return map_cells_from(
+            cx, s,
+            [&](int row, int col) {
+              const KeySpan seen = p.score.span(query(t, row), t.length);
+              return KeySpan{seen.first - first - col, seen.end - first - col};
+            },
+            [](float x, const KeySpan& seen, int further) {
+              return ((further >= seen.first) & (further < seen.end)) ? x : -kInfinity;
+            });
+      }
+    }
     map_cells_at(
         cx, s, [&](int row) { return p.score.row(query(t, row)); },
         [&](float x, const auto& row, int col) {
@@ -216,7 +231,7 @@ struct SlopedAttention : Base {
           cx, [&](int row, float) { return p.score.slopes[this->query(t, row).head] * kLog2e; }, state.slope);
     }
     state.position = map_rows_at(
-        cx, [&](int row, float) { return __builtin_bit_cast(float, this->query(t, row).position); }, state.slope);
+        cx, [&](int row, float) { return Base::bits_of(this->query(t, row).position); }, state.slope);
     return state;
   }
   template <class Ctx, class State, class Acc, class Hides>
@@ -226,8 +241,8 @@ struct SlopedAttention : Base {
     };
     map_cells_from(
         cx, s,
-        [&](int col, float slope, float position) {
-          const int distance = block * Base::Config::bn + col - __builtin_bit_cast(int, position);
+        [&](int, int col, float slope, float position) {
+          const int distance = block * Base::Config::bn + col - Base::number_of(position);
           return Line{slope, slope * static_cast<float>(distance)};
         },
         [&](float x, const Line& line, int further) {

@@ -97,6 +97,9 @@ struct RangeMask : EveryKey {
     return {common({first_of(q.position, q.length), end_of(q.position, q.length)}, range),
             common({0, prefix_of(q.sequence)}, range)};
   }
+  /// Is what a query sees one span of keys, which kernels compare with faster?
+  MT_FN bool one_span() const { return prefix == nullptr; }
+  MT_FN KeySpan span(const QueryAt& q, int length) const { return common(row(q).own, {0, length}); }
   /// Without branches: it is asked for each element of a block.
   MT_FN bool sees(const Row& r, int key) const { return (static_cast<int>(holds(r.own, key)) | static_cast<int>(holds(r.prefix, key))) != 0; }
   /// By one comparison: keys before the span wrap around to large numbers.

@@ -80,6 +80,7 @@ struct chain_copies {
 /// A multiplying warp's view: 16 of the 64 rows of its warpgroup.
 template <class Cfg, class T>
 struct chain_consumer {
+  static constexpr bool knows_columns = true;  ///< map_cells_from
   using storage = T;
   template <int R>
   using rows_of = row_values<mma_rows, R>;
@@ -546,6 +547,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     } else {
       a.release(lane);
     }
+    bool fresh = true;  // sums are zeros
     while (more) {  // once, but for blocks that are multiplied one by one
       chain_block block = next;
       b.wait_full();
@@ -556,7 +558,9 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
-      scale_rows(cx, o, body.weigh(cx, state, s, t, block.number(), block.hides()), scale);
+      const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
+      if (!fresh) scale_rows(cx, o, rescale, scale);
+      fresh = false;
       as_operand<T>(weights, s);
       if constexpr (kLate) first_done();
       b.next();
