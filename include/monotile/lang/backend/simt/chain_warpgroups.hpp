@@ -416,6 +416,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   using Traits = warpgroup_chain_traits<Cfg>;
   const uint32_t base = shared_address(&memory);
   constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
+  constexpr bool kInTurns = Cfg::variant / 2 % 2 == 0;
   chain_consumer<Cfg, T> cx{number * 64 + warp * 16, lane, memory.result};
   // c is one block behind b: a count of its own would take a register.
   const auto behind = [&] {
@@ -436,12 +437,13 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     at_c = place(offsetof(Memory, c), sizeof(memory.c[0]), number_of_b - 1, Cfg::bn * 128);
   };
   const auto in_turn = [&](auto issue) {  // numbers of barriers are computed here, not kept in registers
+    if constexpr (!kInTurns) return issue();
     hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
     issue();
     const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
     hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
   };
-  if (number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
+  if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   row_acc<mma_rows, 16, Cfg::bn> s;
   row_acc<mma_rows, 16, Cfg::dc> o;
   row_operand<mma_rows, 16, Cfg::bn> weights;
