@@ -4,10 +4,11 @@
 // since the chip is limited by power. One query per sequence is timed with events, and short rows also per node of a graph
 // of 48 over rotating buffers. FA2 and FlexAttention are beside it in benchmarks/peers/run.py, through the C ABI.
 //
-//   monotile_attention [--set main|anchors|decode|masks|codes|random] [--seconds S] [--regimes 1|2] [--rows N] [--json FILE]
+//   monotile_attention [--set main|anchors|wide|variants|decode|masks|codes|random] [--seconds S] [--regimes 1|2] [--rows N] [--json FILE]
 //
 // main: the anchors, decode and masks at equal work, the path of Ampere beside each anchor and each decode row. decode: one
-// query per sequence alone, more pages and heads. codes: the anchors in 16 bits and in e4m3. random: 100 shapes that nobody chose (a fixed seed), the chosen
+// query per sequence alone, more pages and heads. codes: the anchors in 16 bits and in e4m3. wide: head dimensions above 128. variants: the anchors by the
+// loops of attention_variants.cu. random: 100 shapes that nobody chose (a fixed seed), the chosen
 // implementation against cuDNN, and the ten worst with what is known about why. --rows: only row N of the set.
 //
 // Exit code 1 if a check fails.
@@ -29,9 +30,11 @@
 #include "bench/cuda/cudnn.hpp"
 #include "monotile/ops/attention.hpp"
 #include "ops/attention/attention.hpp"
+#include "ops/attention/tile_params.hpp"
 #include "runtime/scoped_target.hpp"
 
 #include "attention_shapes.cuh"
+#include "attention_variants.cuh"
 
 namespace {
 
@@ -204,6 +207,20 @@ struct Bench {
     c.name = c.plan.implementation->name;
     c.quick = c.name != "portable";
     return c;
+  }
+  /// The loops of attention_variants.cu.
+  void add_variants(std::vector<Candidate>& all, const Shape& s, const Buffers& b) {
+    namespace fill = ops::attention_params;
+    for (const proof::Variant& v : proof::attention_variants()) {
+      if (v.dim != s.dim || s.mask.any() || s.codes || !fill::suits_copy_engine(args(s, b), v.bn)) continue;
+      const auto launch = [this, v](Stream& on, const AttentionArgs& a) {
+        const int64_t heads = fill::heads_per_tile(a, v.bm, true);
+        auto p = fill::prefill_params<kernels::RangeMask>(a, heads, v.bm / heads, v.bn);
+        fill::fill_score(p.score, a);
+        v.launch(on, Grid{info.units, 0}, p);
+      };
+      all.push_back({v.name, {}, launch, true, {}});
+    }
   }
   void add_cudnn(std::vector<Candidate>& all, const Shape& s, const Buffers& b) {
     // Its call knows dense sequences of one length, and pages.
@@ -452,7 +469,8 @@ int main(int argc, char** argv) {
 
   std::vector<Shape> shapes;
   const auto add = [&](const std::vector<Shape>& more) { shapes.insert(shapes.end(), more.begin(), more.end()); };
-  if (all_sets || set == "anchors") add(proof::anchor_shapes());
+  if (set == "wide") add(proof::wide_shapes());
+  if (all_sets || set == "anchors" || set == "variants") add(proof::anchor_shapes());
   if (all_sets || decode) add(proof::decode_shapes(decode));
   if (all_sets || set == "masks") add(proof::mask_shapes());
   if (set == "codes") add(proof::code_shapes());
@@ -484,8 +502,9 @@ int main(int argc, char** argv) {
       all.push_back(bench.chosen(s, buffers[0]));
     else
       all = bench.candidates(s, buffers[0]);
+    if (set == "variants") bench.add_variants(all, s, buffers[0]);
     if (s.queries > 1 && !random_set) std::erase_if(all, [](const Candidate& c) { return c.name == "portable"; });
-    if (!random_set && !s.mask.any() && set != "codes") {
+    if (!random_set && !s.mask.any() && set != "codes" && set != "variants") {
       const ScopedTarget ampere(Target::cuda_sm80);
       for (Candidate& c : bench.candidates(s, buffers[0], " of Ampere")) {
         if (c.quick) all.push_back(c);

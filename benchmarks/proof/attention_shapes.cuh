@@ -179,6 +179,17 @@ inline std::vector<Shape> anchor_shapes() {
   }
   return shapes;
 }
+/// Head dimensions above 128.
+inline std::vector<Shape> wide_shapes() {
+  std::vector<Shape> shapes;
+  for (const int dim : {192, 256}) {
+    for (const bool causal : {false, true}) {
+      shapes.push_back({4, 4096, 4096, 16, 8, dim, causal});
+      shapes.push_back({8, 1024, 1024, 16, 8, dim, causal});
+    }
+  }
+  return shapes;
+}
 /// `all`: other sizes of pages and other heads, too.
 inline std::vector<Shape> decode_shapes(bool all) {
   std::vector<Shape> shapes;
@@ -273,7 +284,6 @@ inline std::string reasons(const Shape& s, const std::string& implementation, do
   if (s.dim < width)
     say("tiles of %d columns for %d: %.0f %% of the products count", width, s.dim, 100.0 * s.dim / width);
   if (s.queries > 1) {
-    if (s.dim > 128) say("head dimensions above 128 have no overlapped kernel: copies by cp.async, mma.sync");
     const int group = s.heads / s.kv_heads, bm = s.dim <= 64 ? 192 : s.dim <= 128 ? 128 : 64;
     const int share = group <= bm && s.queries <= bm / 2 ? group : 1, tokens = bm / share;
     const int down = (s.queries + tokens - 1) / tokens;

@@ -96,6 +96,18 @@ TEST_P(Prefill, ChangesOfScores) {
   uint64_t seed = 300;
   check({.queries = {70}, .lengths = {150}, .softcap = 2.5f}, seed++);
   check({.queries = {70}, .lengths = {150}, .scale = -0.2f}, seed++);
+  // Blocks that hide nothing: far below the cap (a polynomial), beyond it, both in turns; slopes of several heads in a tile.
+  for (const int64_t dim : {64, 128}) {
+    for (const float softcap : {0.5f, 2.5f, 4.0f, 50.0f})
+      check({.heads = 1, .dim_qk = dim, .dim_v = dim, .queries = {200}, .lengths = {700}, .softcap = softcap}, seed++);
+    check({.dtype = DType::f16, .dim_qk = dim, .dim_v = dim, .queries = {70}, .lengths = {500}, .softcap = 30.0f}, seed++);
+    check({.heads = 2, .dim_qk = dim, .dim_v = dim, .queries = {70}, .lengths = {500}, .softcap = 3.0f, .scale = -0.2f},
+          seed++);
+    check({.heads = 1, .dim_qk = dim, .dim_v = dim, .queries = {200}, .lengths = {700}, .alibi = true}, seed++);
+    check({.heads = 6, .kv_heads = 2, .dim_qk = dim, .dim_v = dim, .queries = {30, 3}, .lengths = {500, 270}, .causal = false,
+           .alibi = true},
+          seed++);
+  }
   check({.heads = 4, .kv_heads = 2, .queries = {40}, .lengths = {150}, .alibi = true}, seed++);
   check({.heads = 4, .queries = {20, 9}, .lengths = {150, 9}, .page_size = 16, .causal = false, .radius = 11}, seed++);
   check({.queries = {70}, .lengths = {70}, .radius = 0}, seed++);

@@ -125,6 +125,27 @@ TEST_F(OverlappedEmulated, PrefillWithChangedScores) {
   check({.dim_qk = 128, .dim_v = 128, .queries = {140}, .lengths = {300}, .window = 90, .softcap = 3.0f, .sinks = true},
         7);
 }
+// One change alone has a loop of its own. Blocks that hide nothing: scores far below the cap, beyond it, both in turns.
+TEST_F(OverlappedEmulated, PrefillWithOneChange) {
+  const Case wide{.heads = 1, .dim_qk = 128, .dim_v = 128, .queries = {130}, .lengths = {700}};
+  uint64_t seed = 60;
+  for (const float softcap : {0.5f, 2.5f, 4.0f, 50.0f}) {
+    Case c = wide;
+    c.softcap = softcap;
+    check(c, seed++);
+  }
+  Case c = wide;
+  c.alibi = true;
+  check(c, seed++);
+  c.heads = 6, c.kv_heads = 2, c.queries = {30, 3}, c.lengths = {500, 270}, c.page_size = 16, c.causal = false;
+  check(c, seed++);
+  c.alibi = false, c.softcap = 20.0f, c.sinks = true;
+  check(c, seed++);
+}
+TEST_F(OverlappedEmulated, PrefillOfWideHeads) {
+  check({.dim_qk = 256, .dim_v = 256, .queries = {130}, .lengths = {300}}, 70);
+  check({.heads = 4, .kv_heads = 2, .dim_qk = 192, .dim_v = 200, .queries = {70, 0, 1, 33}, .lengths = {210, 3, 17, 33}, .page_size = 16}, 71);
+}
 // Codes throughout: c is turned on its way, weights are codes as well. Rounding them to three bits is what the bound allows.
 TEST_F(OverlappedEmulated, Codes) {
   const auto check_codes = [](Case c, uint64_t seed) {

@@ -2,6 +2,8 @@
 // by queries that become 16 bits first.
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 
 #include "monotile/ops/quant.hpp"
 #include "ops/attention/attention.hpp"
@@ -68,10 +70,11 @@ void turned_run(const Plan<AttentionArgs>& plan, Stream& stream, const Attention
 }
 
 // --- queries of 16 bits -----------------------------------------------------------------------------------------------
+constexpr std::array kInner{&attention_decode_tiles, &attention_portable, &attention_tiles};
 /// Of the kernels that take them, the one that the dispatcher would.
 const Implementation<AttentionArgs>* best_for(const AttentionArgs& a, const DeviceInfo& device) {
   const Implementation<AttentionArgs>* best = nullptr;
-  for (const auto* one : {&attention_decode_tiles, &attention_portable, &attention_tiles}) {
+  for (const auto* one : kInner) {
     if (one->supports(a, device) != nullptr) continue;
     if (best == nullptr || one->cost(a, device) < best->cost(a, device)) best = one;
   }
@@ -98,17 +101,28 @@ double widened_cost(const AttentionArgs& a, const DeviceInfo& device) {
   const AttentionArgs wide = with_queries(a, nullptr);
   return best_for(wide, device)->cost(wide, device) + 0.5;
 }
-Plan<AttentionArgs> inner_plan(const AttentionArgs& wide, const DeviceInfo& device) {
+/// The plan of what follows is kept in this one: its kernel and configuration, and behind the latter its workspace and
+/// which of `kInner` it is.
+enum Kept : size_t { kInnerBytes = 6, kInnerNumber = 7 };
+void widened_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
+  const AttentionArgs wide = with_queries(a, nullptr);
   Plan<AttentionArgs> inner;
   inner.implementation = best_for(wide, device);
   inner.device = &device;
   inner.implementation->plan(wide, device, inner);
-  return inner;
-}
-void widened_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
-  const Plan<AttentionArgs> inner = inner_plan(with_queries(a, nullptr), device);
+  if (inner.config[kInnerBytes] != 0 || inner.config[kInnerNumber] != 0) std::abort();  // no room beside it
   plan.kernel = inner.kernel;
+  plan.config = inner.config;
+  plan.config[kInnerBytes] = static_cast<int64_t>(inner.workspace_bytes);
+  plan.config[kInnerNumber] = std::find(kInner.begin(), kInner.end(), inner.implementation) - kInner.begin();
   plan.workspace_bytes = query_bytes(a) + inner.workspace_bytes;
+}
+Plan<AttentionArgs> inner_plan(const Plan<AttentionArgs>& outer) {
+  Plan<AttentionArgs> inner = outer;
+  inner.implementation = kInner[static_cast<size_t>(outer.config[kInnerNumber])];
+  inner.workspace_bytes = static_cast<size_t>(outer.config[kInnerBytes]);
+  inner.config[kInnerBytes] = inner.config[kInnerNumber] = 0;
+  return inner;
 }
 void widened_run(const Plan<AttentionArgs>& outer, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
@@ -123,7 +137,7 @@ void widened_run(const Plan<AttentionArgs>& outer, Stream& stream, const Attenti
   d.block_rows = 0;
   d.block_cols = heads > 1 ? a.q.dim(2) : 0;
   plan<DequantiseArgs>(a.q.device, d).run(stream, d);
-  const Plan<AttentionArgs> inner = inner_plan(wide, *outer.device);
+  const Plan<AttentionArgs> inner = inner_plan(outer);
   inner.run(stream, wide, inner.workspace_bytes == 0 ? nullptr : static_cast<char*>(workspace) + query_bytes(a));
 }
 

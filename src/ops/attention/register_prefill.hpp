@@ -36,8 +36,7 @@ void register_prefill(uint32_t scores, const char* name = "attention.prefill") {
     if constexpr (lang::kHasMfma) register_prefill_kernel<T, Score, prefill::kStaged, Dims>(dtype_of<T>, scores, name);
     if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims))
       register_prefill_kernel<T, Score, prefill::kRing, Dims>(dtype_of<T>, scores, name);
-    // Dimensions above 128 would spill 68 bytes there.
-    if constexpr (lang::kHasWarpgroups && Dims != prefill::up_to_256)
+    if constexpr (lang::kHasWarpgroups)
       register_prefill_kernel<T, Score, prefill::kOverlapped, Dims>(dtype_of<T>, scores, name);
   }
 }

@@ -14,6 +14,11 @@ struct PrefillState {
   Rows highest, total;
 };
 
+template <class Base>
+struct CappedAttention;
+template <class Base>
+struct SlopedAttention;
+
 template <class Cfg, class T, class Score, class Stored = T>
 struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   using Params = PrefillParams<Score>;
@@ -36,13 +41,15 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
     binder.rows(p.v);
     binder.result(p.out);
   }
+  static MT_FN float bits_of(int v) { return __builtin_bit_cast(float, v); }  // row values are floats
+  static MT_FN int number_of(float v) { return __builtin_bit_cast(int, v); }
   // --- what happens between the products ---------------------------------------------------------------------------------
   MT_FN QueryAt query(const PrefillTile& t, int row) const {
     const int token = p.q.box_x == 1 ? row : row / p.q.box_x, head = t.group * p.q.box_x + row - token * p.q.box_x;
     return {t.sequence, head, t.first_query + (token < t.tokens ? token : t.tokens - 1), t.length};
   }
   template <class Ctx>
-  MT_FN auto begin(Ctx& cx) const {
+  MT_FN auto begin(Ctx& cx, const PrefillTile&) const {
     PrefillState<typename Ctx::rows> state;
     fill_rows(cx, state.highest, -kInfinity);
     fill_rows(cx, state.total, 0.0f);
@@ -57,17 +64,38 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   /// Weights are 2^(score scale - highest + Raise): for types whose small values are few.
   template <int Raise = 0, class Ctx, class State, class Acc, class Hides>
   MT_FN auto weigh_by(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides, float scale) const {
-    const int first = block * Cfg::bn;
-    const auto of_row = [&](int row) { return p.score.row(query(t, row)); };
     if constexpr (Score::changes_scores) {
-      map_cells_at(cx, s, of_row,
-                   [&](float x, const auto& row, int col) { return p.score.score(x * p.scale, row, first + col); });
+      map_cells_at(
+          cx, s, [&](int row) { return p.score.row(query(t, row)); },
+          [&](float x, const auto& row, int col) { return p.score.score(x * p.scale, row, block * Cfg::bn + col); });
     }
-    if (hides) {
-      map_cells_at(cx, s, of_row, [&](float x, const auto& row, int col) {
-        return ((first + col < t.length) & p.score.sees(row, first + col)) ? x : -kInfinity;  // without branches
-      });
+    if (hides) hide_unseen(cx, s, t, block);
+    return weigh_seen<Raise>(cx, state, s, scale);
+  }
+  template <class Ctx, class Acc>
+  MT_FN void hide_unseen(Ctx& cx, Acc& s, const PrefillTile& t, int block) const {
+    const int first = block * Cfg::bn;
+    if constexpr (requires { Ctx::knows_columns; p.score.one_span(); }) {
+      if (p.score.one_span()) {
+        return map_cells_from(
+            cx, s,
+            [&](int row, int col) {
+              const KeySpan seen = p.score.span(query(t, row), t.length);
+              return KeySpan{seen.first - first - col, seen.end - first - col};
+            },
+            [](float x, const KeySpan& seen, int further) {
+              return ((further >= seen.first) & (further < seen.end)) ? x : -kInfinity;
+            });
+      }
     }
+    map_cells_at(
+        cx, s, [&](int row) { return p.score.row(query(t, row)); },
+        [&](float x, const auto& row, int col) {
+          return ((first + col < t.length) & p.score.sees(row, first + col)) ? x : -kInfinity;  // without branches
+        });
+  }
+  template <int Raise, class Ctx, class State, class Acc>
+  MT_FN auto weigh_seen(Ctx& cx, State& state, Acc& s, float scale) const {
     const auto before = state.highest;
     state.highest = row_max(cx, s, before);
     // Rows that have seen nothing: -inf minus -inf would be NaN.
@@ -115,10 +143,118 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
       p.log_sum_exp[(t.first_token + q.position - t.first_query) * p.lse_token_stride + q.head * p.lse_head_stride] = v;
     });
   }
+  /// f(a body): this one, or where scores change in one way alone a body that does only that, whose products overlap.
+  template <class F>
+  MT_FN void each_way(F f) const {
+    if constexpr (requires { typename Score::Changes; }) {
+      using Changes = typename Score::Changes;
+      const Changes changes = p.score.changes();
+      if (changes == Changes::cap && p.scale > 0.0f) return f(CappedAttention<AttentionPrefill>{*this});
+      if (changes == Changes::slope) return f(SlopedAttention<AttentionPrefill>{*this});
+    }
+    f(*this);
+  }
   /// Changed scores are in natural units already.
   MT_FN float exponent_scale() const {
     if constexpr (Score::changes_scores) return kLog2e;
     return p.scale_log2;
+  }
+};
+
+/// Scores by a soft-cap alone: cap tanh(score / cap), in powers of 2 from the start.
+template <class Base>
+struct CappedAttention : Base {
+  static constexpr bool wants_registers = false;
+  using Base::kLog2e;
+  using Base::p;
+
+  template <class Ctx, class State, class Acc, class Hides>
+  MT_FN auto weigh(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides) const {
+    const float inner = p.scale * p.score.softcap_inverse, cap = p.score.softcap * kLog2e;
+    const auto capped = [=](float x) { return cap * near_tanh(x * inner); };
+    if constexpr (!__is_same(Hides, known<false>)) {
+      map_cells(cx, s, capped);
+      if (hides) this->hide_unseen(cx, s, t, block);
+      return this->template weigh_seen<0>(cx, state, s, 1.0f);
+    } else {
+      // A cap keeps the order of scores: the largest is found before it, and its subtraction is part of the last
+      // multiplication. Up to 3/4 of the cap a polynomial does (a relative error of 1.1e-5, even over [0, 3/4]); for a wave
+      // with a larger score tanh, which takes two more exponentials.
+      constexpr float kWithin = 0.75f, c0 = 0.999989025f, c1 = -0.332697295f, c2 = 0.12742904f, c3 = -0.0354548792f;
+      auto highest = state.highest;
+      fill_rows(cx, highest, -kInfinity);
+      highest = row_max(cx, s, highest);
+      const bool beyond = any_beyond(cx, s, kWithin / inner);
+      settle(cx);  // a branch follows
+      const auto before = state.highest;
+      state.highest = map_rows([&](float b, float x) { return max_of(b, capped(x)); }, before, highest);
+      const auto rescale = map_rows([](float b, float m) { return weight_exp2(b - m); }, before, state.highest);
+      if (beyond) {
+        scale_rows(cx, s, state.highest, [&](float x, float m) { return weight_exp2(capped(x) - m); });
+      } else {
+        const float square = inner * inner, first = cap * inner;
+        const float p0 = c0 * first, p1 = c1 * first * square, p2 = c2 * first * square * square,
+                    p3 = c3 * first * square * square * square;
+        scale_rows(cx, s, state.highest, [=](float x, float m) {
+          const float y = x * x;
+          return weight_exp2(fma_of(x, fma_of(fma_of(fma_of(p3, y, p2), y, p1), y, p0), -m));
+        });
+      }
+      state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
+      return rescale;
+    }
+  }
+  template <class Ctx, class State, class Acc>
+  MT_FN void finish(Ctx& cx, State& state, Acc& out, const PrefillTile& t) const {
+    this->finish_by(cx, state, out, t, 1.0f, 1.0f);
+  }
+};
+
+template <class Rows>
+struct SlopedState : PrefillState<Rows> {
+  Rows slope;     ///< in powers of 2
+  Rows position;  ///< the bits of an int
+};
+/// Scores that change by a slope times the distance to their key (ALiBi), or not at all: two multiplications for a score.
+template <class Base>
+struct SlopedAttention : Base {
+  static constexpr bool wants_registers = false;
+  using Base::kLog2e;
+  using Base::p;
+
+  template <class Ctx>
+  MT_FN auto begin(Ctx& cx, const PrefillTile& t) const {
+    SlopedState<typename Ctx::rows> state{Base::begin(cx, t)};
+    fill_rows(cx, state.slope, 0.0f);
+    if (p.score.slopes != nullptr) {
+      state.slope = map_rows_at(
+          cx, [&](int row, float) { return p.score.slopes[this->query(t, row).head] * kLog2e; }, state.slope);
+    }
+    state.position = map_rows_at(
+        cx, [&](int row, float) { return Base::bits_of(this->query(t, row).position); }, state.slope);
+    return state;
+  }
+  template <class Ctx, class State, class Acc, class Hides>
+  MT_FN auto weigh(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides) const {
+    struct Line {
+      float slope, start;
+    };
+    map_cells_from(
+        cx, s,
+        [&](int, int col, float slope, float position) {
+          const int distance = block * Base::Config::bn + col - Base::number_of(position);
+          return Line{slope, slope * static_cast<float>(distance)};
+        },
+        [&](float x, const Line& line, int further) {
+          return fma_of(x, p.scale_log2, fma_of(line.slope, static_cast<float>(further), line.start));
+        },
+        state.slope, state.position);
+    if (hides) this->hide_unseen(cx, s, t, block);
+    return this->template weigh_seen<0>(cx, state, s, 1.0f);
+  }
+  template <class Ctx, class State, class Acc>
+  MT_FN void finish(Ctx& cx, State& state, Acc& out, const PrefillTile& t) const {
+    this->finish_by(cx, state, out, t, 1.0f, 1.0f);
   }
 };
 

@@ -97,6 +97,9 @@ struct RangeMask : EveryKey {
     return {common({first_of(q.position, q.length), end_of(q.position, q.length)}, range),
             common({0, prefix_of(q.sequence)}, range)};
   }
+  /// Is what a query sees one span of keys, which kernels compare with faster?
+  MT_FN bool one_span() const { return prefix == nullptr; }
+  MT_FN KeySpan span(const QueryAt& q, int length) const { return common(row(q).own, {0, length}); }
   /// Without branches: it is asked for each element of a block.
   MT_FN bool sees(const Row& r, int key) const { return (static_cast<int>(holds(r.own, key)) | static_cast<int>(holds(r.prefix, key))) != 0; }
   /// By one comparison: keys before the span wrap around to large numbers.
@@ -115,6 +118,13 @@ struct ScoredMask : RangeMask {
   int64_t bias_stride = 0;
   int bias_radius = 0;
 
+  /// What there is of them: where products overlap, kernels have code of its own for one change alone.
+  enum class Changes : uint8_t { cap, slope, any };
+  MT_FN Changes changes() const {
+    if (bias != nullptr || (softcap > 0.0f && slopes != nullptr)) return Changes::any;
+    return softcap > 0.0f ? Changes::cap : Changes::slope;
+  }
+
   struct Row : RangeMask::Row {
     int position;
     float slope;
@@ -127,7 +137,7 @@ struct ScoredMask : RangeMask {
   template <class V>  // a template, since the host, which only fills this in, has no mathematics of a target
   MT_FN V score(V s, const Row& r, int key) const {
     const int distance = key - r.position;
-    if (softcap > 0.0f) s = softcap * fast_tanh(s * softcap_inverse);
+    if (softcap > 0.0f) s = softcap * near_tanh(s * softcap_inverse);
     s += r.slope * static_cast<float>(distance);
     if (bias != nullptr)
       s += r.bias[distance < -bias_radius ? -bias_radius : distance > bias_radius ? bias_radius : distance];

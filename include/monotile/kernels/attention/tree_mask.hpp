@@ -77,7 +77,7 @@ struct TreeMask : EveryKey {
   }
   template <class V>  // a template, since the host, which only fills this in, has no mathematics of a target
   MT_FN V score(V s, const Row&, int /*key*/) const {
-    return softcap > 0.0f ? softcap * fast_tanh(s * softcap_inverse) : s;
+    return softcap > 0.0f ? softcap * near_tanh(s * softcap_inverse) : s;
   }
 };
 

@@ -276,7 +276,7 @@ MT_FN void chain_loop(Context& ctx, const Body& body) {
   std::memset(c.data, 0, sizeof(float) * static_cast<size_t>(dc * Cfg::bn));
   chain_context<Cfg> cx;
   clear(cx, o);
-  auto state = body.begin(cx);
+  auto state = body.begin(cx, t);
   int j = body.after(t, body.blocks(t));
   if (j >= 0) body.load_a(cx, a, t);
   for (; j >= 0; j = body.after(t, j)) {

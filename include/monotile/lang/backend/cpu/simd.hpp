@@ -351,6 +351,10 @@ MT_FN pack<N> fast_tanh(const pack<N>& x) {
   const pack<N> signed_big = select(x < 0.0f, -big, big);
   return select(a < 0.2f, small, signed_big);
 }
+template <int N>
+MT_FN pack<N> near_tanh(const pack<N>& x) {
+  return fast_tanh(x);
+}
 /// Abramowitz and Stegun 7.1.26: absolute error under 2e-7.
 template <int N>
 MT_FN pack<N> erf_of(const pack<N>& x) {
@@ -384,6 +388,7 @@ MT_FN float fast_exp(float v) { return std::exp(v); }
 MT_FN float fast_exp2(float v) { return std::exp2(v); }
 MT_FN float fast_log(float v) { return std::log(v); }
 MT_FN float fast_tanh(float v) { return std::tanh(v); }
+MT_FN float near_tanh(float v) { return std::tanh(v); }
 MT_FN float erf_of(float v) { return std::erf(v); }
 MT_FN float erfc_of(float v) { return std::erfc(v); }
 MT_FN float fast_divide(float a, float b) { return a / b; }

@@ -29,6 +29,7 @@ MT_FN float fast_exp2(float v) { return std::exp2(v); }
 MT_FN float fast_exp(float v) { return std::exp(v); }
 MT_FN float fast_log(float v) { return std::log(v); }
 MT_FN float fast_tanh(float v) { return std::tanh(v); }
+MT_FN float near_tanh(float v) { return 1.0f - 2.0f / (1.0f + std::exp2(v * 2.88539008f)); }
 MT_FN float erf_of(float v) { return std::erf(v); }
 MT_FN float erfc_of(float v) { return std::erfc(v); }
 MT_FN float fast_divide(float a, float b) { return a / b; }

@@ -88,6 +88,7 @@ MT_FN float fast_exp2(float v) { return maths::exp2(v); }
 MT_FN float fast_exp(float v) { return maths::exp(v); }
 MT_FN float fast_log(float v) { return maths::log(v); }
 MT_FN float fast_tanh(float v) { return maths::tanh(v); }
+MT_FN float near_tanh(float v) { return maths::tanh(v); }
 MT_FN float erf_of(float v) { return maths::erf(v); }
 MT_FN float erfc_of(float v) { return maths::erfc(v); }
 MT_FN float fast_divide(float a, float b) { return maths::divide(a, b); }

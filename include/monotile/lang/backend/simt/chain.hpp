@@ -142,7 +142,7 @@ MT_FN void ring_chain(Context& ctx, const Body& body) {
   chain_context<Cfg, T> cx{ctx, {}, wave * kRows};
   row_acc<Layout, kRows, Cfg::dc> o;
   clear(cx, o);
-  auto state = body.begin(cx);
+  auto state = body.begin(cx, t);
   int j = body.after(t, body.blocks(t)), turn = 0;
   for (int l = 0; l < kLanes; ++l) {
     if (ctx.thread(l) < 2) memory.unbounded[ctx.thread(l)] = 0;

@@ -444,7 +444,7 @@ MT_FN void staged_chain(Context& ctx, const Body& body) {
   staged_chain_context<Cfg, T> cx{ctx, wave * kRows};
   row_acc<Layout, kRows, Cfg::dc> o;
   clear(cx, o);
-  auto state = body.begin(cx);
+  auto state = body.begin(cx, t);
   unbounded_sums<decltype(o)> met{};
   bool any_unbounded = false;
   int j = body.after(t, body.blocks(t)), turn = 0;

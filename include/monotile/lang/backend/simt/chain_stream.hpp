@@ -655,7 +655,7 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     stream_rows<Cfg> rows;
     read_rows(cx, rows, memory.a[at]);
     clear(cx, o);
-    auto state = body.begin(cx);
+    auto state = body.begin(cx, t);
     for (int i = 0; i < count; ++i, ++n) {
       const uint32_t place = n % Cfg::stages;
       b.wait_full(n);

@@ -1,7 +1,8 @@
 #pragma once
 // Chained products of codes of 8 bits on Hopper, whose matrix unit takes them along k alone: two warps turn each block of c
 // on its way, by 16-bit transposes and an exchange of bytes. Multiplying warpgroups have 64 rows of a tile each and go their
-// own ways, so that some weigh while others multiply. What a block adds to the sums is a product of its own, which fp32
+// own ways, so that some weigh while others multiply; the second product of a block is under way with the first of the next
+// one, and sums of its own. What a block adds to the sums is a product of its own, which fp32
 // adds up: the unit's own sums of codes lose bits over long rows. For sm_90a and the emulated one.
 
 #include "monotile/lang/backend/simt/chain_warpgroups.hpp"
@@ -161,62 +162,120 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     return static_cast<uint32_t>(
         same_for_all(hopper::operand_word(base + static_cast<uint32_t>(ring + static_cast<size_t>(at) * bytes))));
   };
-  row_acc<mma_rows, 16, Cfg::dc> o;
+  const auto at_of = [&](size_t ring, int number_of_barrier) {
+    return base + static_cast<uint32_t>(ring) + 8 * static_cast<uint32_t>(number_of_barrier);
+  };
+  using row_block = typename chain_consumer<Cfg, typename Body::result>::rows;
+  row_acc<mma_rows, 16, Cfg::bn> s;
+  row_acc<mma_rows, 16, Cfg::dc> o, part;
+  row_operand<mma_codes, 16, Cfg::bn> codes;
+  row_block rescale;
+  chain_block block{0}, next{0};
+  const auto issue_part = [&](uint32_t from) {
+    hopper::products_begin();
+    MT_UNROLL
+    for (int k = 0; k < Cfg::bn / mma_codes::step; ++k) {
+      hopper::warpgroup_product_of_codes<T, Cfg::dc>::issue(reinterpret_cast<float(&)[Cfg::dc / 2]>(part.d), codes.w[0][k],
+                                                            hopper::operand_from(from, k * 32), k);
+    }
+    hopper::products_close();
+  };
+  const auto add_part = [&] {
+    hopper::products_wait<0>();
+    pin(part);
+    each_element(o, [&](float& x, int i, int j, int e, int l) {
+      x = x * rescale.v[slot_of<mma_rows>(i, e)][l] + part.d[i][j][e][l];
+    });
+  };
+  // The first product of a block and its weights, alone.
+  const auto first = [&](auto& state, const auto& t) {
+    b.wait_full();
+    next.word = told_word(memory.next[b.at()], lane);
+    issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, place(offsetof(Rings, b), sizeof(memory.b[0]), b.at()));
+    hopper::products_wait<0>();
+    pin(s);
+    b.release(lane);
+    a.release_if(next.word < 0, lane);
+    rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
+    as_codes<T>(codes, s);
+  };
+  // Its second product, alone: codes that some do not see are multiplied one by one, if one of them is a NaN.
+  const auto second = [&] {
+    turned.count = b.count - 1;
+    turned.wait_full();
+    bool one_by_one = false;
+    if (block.is(chain_block::partial)) {
+      const uint32_t found = lane == 0 ? memory.found[turned.at()][0] | memory.found[turned.at()][1] : 0;
+      one_by_one = same_for_all(static_cast<int>(found)) != 0;
+    }
+    if (one_by_one) {
+      scale_rows(cx, o, rescale, [](float x, float r) { return x * r; });
+      row_operand<mma_rows, 16, Cfg::bn> weights;
+      as_operand<half_t>(weights, s);
+      static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * 128 * static_cast<int>(sizeof(half_t)));
+      if (lane == 0) hopper::wait_stores_read<0>();
+      using Turned = smem_tile<T, Cfg::dc, Cfg::bn, along::n>;
+      product_of_seen<128>(cx, o, weights, turned_rows<Turned>{memory.turned[turned.at()].data},
+                           reinterpret_cast<half_t*>(cx.slots()));
+      wave_sync();  // all have read, before the first lane hands c back
+    } else {
+      issue_part(place(offsetof(Rings, turned), sizeof(memory.turned[0]), turned.at()));
+      add_part();
+    }
+    turned.release_stage(lane);
+  };
+  // The second product of a block runs under the largest scores of the next one, whose first product came before it.
+  const auto overlapped = [&](auto& state, const auto& t, auto number_in_ring) {
+    constexpr int kPlace = decltype(number_in_ring)::value, kBehind = (kPlace + Cfg::stages - 1) % Cfg::stages;
+    const auto operand_at = [&](size_t ring, size_t bytes, int at) {
+      return hopper::operand_word(base + static_cast<uint32_t>(ring + static_cast<size_t>(at) * bytes));
+    };
+    turned.count = b.count - 1;
+    const uint32_t parity = b.parity(), parity_behind = turned.parity();
+    hopper::barrier_wait(at_of(offsetof(Rings, b_at), kPlace), parity);
+    issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, operand_at(offsetof(Rings, b), sizeof(memory.b[0]), kPlace));
+    hopper::barrier_wait(at_of(offsetof(Rings, turned_at), kBehind), parity_behind);
+    issue_part(operand_at(offsetof(Rings, turned), sizeof(memory.turned[0]), kBehind));
+    next.word = told_word(memory.next[kPlace], lane);
+    hopper::products_wait<1>();
+    pin(s);
+    if (lane == 0) hopper::barrier_arrive(at_of(offsetof(Rings, b_at), Cfg::stages + kPlace));
+    a.release_if(next.word < 0, lane);
+    const auto finish_second = [&] {
+      add_part();
+      if (lane == 0) hopper::barrier_arrive(at_of(offsetof(Rings, turned_at), Cfg::stages + kBehind));
+    };
+    chain_meanwhile<Cfg, typename Body::result, decltype(finish_second)> meanwhile{cx, finish_second};
+    rescale = body.weigh(meanwhile, state, s, t, block.number(), known<false>{});
+    as_codes<T>(codes, s);
+    b.next();
+  };
   while (true) {
     a.wait_full();
     const int state_of_tile = told_word(memory.tiles[a.count % 2], lane);
     if (state_of_tile == 0) break;
     const auto& t = memory.tile[a.count % 2];
     clear(cx, o);
-    auto state = body.begin(cx);
-    bool more = state_of_tile > 1;
-    if (!more) a.release(lane);
-    while (more) {
+    auto state = body.begin(cx, t);
+    if (state_of_tile > 1) {
       b.wait_full();
-      const chain_block block{told_word(memory.block[b.at()], lane)};
-      more = told_word(memory.next[b.at()], lane) >= 0;
-      row_acc<mma_rows, 16, Cfg::bn> s;
-      issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, place(offsetof(Rings, b), sizeof(memory.b[0]), b.at()));
-      hopper::products_wait<0>();
-      pin(s);
-      b.release(lane);
-      a.release_if(!more, lane);
-      const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
-      turned.wait_full();
-      bool one_by_one = false;
-      if (block.is(chain_block::partial)) {
-        const uint32_t found = lane == 0 ? memory.found[turned.at()][0] | memory.found[turned.at()][1] : 0;
-        one_by_one = same_for_all(static_cast<int>(found)) != 0;
-      }
-      if (one_by_one) {
-        scale_rows(cx, o, rescale, [](float x, float r) { return x * r; });
-        row_operand<mma_rows, 16, Cfg::bn> weights;
-        as_operand<half_t>(weights, s);
-        static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * 128 * static_cast<int>(sizeof(half_t)));
-        if (lane == 0) hopper::wait_stores_read<0>();
-        using Turned = smem_tile<T, Cfg::dc, Cfg::bn, along::n>;
-        product_of_seen<128>(cx, o, weights, turned_rows<Turned>{memory.turned[turned.at()].data},
-                             reinterpret_cast<half_t*>(cx.slots()));
-        wave_sync();  // all have read, before the first lane hands c back
-      } else {
-        row_operand<mma_codes, 16, Cfg::bn> weights;
-        as_codes<T>(weights, s);
-        row_acc<mma_rows, 16, Cfg::dc> part;
-        const uint32_t from = place(offsetof(Rings, turned), sizeof(memory.turned[0]), turned.at());
-        hopper::products_begin();
-        MT_UNROLL
-        for (int k = 0; k < Cfg::bn / mma_codes::step; ++k) {
-          hopper::warpgroup_product_of_codes<T, Cfg::dc>::issue(reinterpret_cast<float(&)[Cfg::dc / 2]>(part.d),
-                                                                weights.w[0][k], hopper::operand_from(from, k * 32), k);
+      next.word = told_word(memory.block[b.at()], lane);
+      do {
+        block = next;
+        first(state, t);
+        static_assert(Cfg::stages == 2);
+        while (next.is_plain() && !block.is(chain_block::partial)) {
+          block = next;
+          if (b.at() == 0) {
+            overlapped(state, t, chain_place<0>{});
+          } else {
+            overlapped(state, t, chain_place<1>{});
+          }
         }
-        hopper::products_close();
-        hopper::products_wait<0>();
-        pin(part);
-        each_element(o, [&](float& x, int i, int j, int e, int l) {
-          x = x * rescale.v[slot_of<mma_rows>(i, e)][l] + part.d[i][j][e][l];
-        });
-      }
-      turned.release(lane);
+        second();
+      } while (next.word >= 0);
+    } else {
+      a.release(lane);
     }
     body.finish(cx, state, o, t);
   }

@@ -80,6 +80,7 @@ struct chain_copies {
 /// A multiplying warp's view: 16 of the 64 rows of its warpgroup.
 template <class Cfg, class T>
 struct chain_consumer {
+  static constexpr bool knows_columns = true;  ///< map_cells_from
   using storage = T;
   template <int R>
   using rows_of = row_values<mma_rows, R>;
@@ -100,14 +101,32 @@ struct chain_meanwhile : chain_consumer<Cfg, T> {
   Finish finish;
   bool finished = false;
 };
+/// What is under way is waited for: before branches, which wait in any case.
+template <class Cfg, class T>
+MT_DEVICE void settle(chain_consumer<Cfg, T>&) {}
+template <class Cfg, class T, class Finish>
+MT_DEVICE void settle(chain_meanwhile<Cfg, T, Finish>& cx) {
+  if (!cx.finished) cx.finish();  // known when this is compiled
+  cx.finished = true;
+}
 /// Largest scores are found under the second product, which is waited for before they become weights. Where ptxas is told
 /// to wait later, it waits here all the same: the wait has no operands, so it moves up across arithmetic.
 template <class Cfg, class T, class Finish, class Layout, int R, int C, class F>
 MT_DEVICE void scale_rows(chain_meanwhile<Cfg, T, Finish>& cx, row_acc<Layout, R, C>& acc,
                           const row_values<Layout, R>& values, F f) {
-  cx.finish();
-  cx.finished = true;
+  settle(cx);
   scale_rows(static_cast<chain_consumer<Cfg, T>&>(cx), acc, values, f);
+}
+
+/// Is a sum of this wave larger than `limit`, whatever its sign? NaN is not.
+template <class Cfg, class T, int C>
+MT_DEVICE bool any_beyond(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, C>& acc, float limit) {
+  float most[4] = {};
+  each_element(acc, [&](float& x, int, int j, int e, int) {
+    float& m = most[j % 2 * 2 + e % 2];
+    m = max_of(m, abs_of(x));
+  });
+  return wave_any(max_of(max_of(most[0], most[1]), max_of(most[2], most[3])) > limit);
 }
 
 /// A place in a ring, waiting and handing over: one number, and addresses that follow from where the memory of the
@@ -143,6 +162,12 @@ struct chain_cursor {
     if (so & (lane == 0)) hopper::barrier_arrive(empty());
     count += so ? 1 : 0;
   }
+};
+
+/// A place in a ring that is known when a kernel is compiled; -1: it is not.
+template <int Place>
+struct chain_place {
+  static constexpr int value = Place;
 };
 
 /// One box to row `row` of a tile, panel by panel: by one lane.
@@ -223,8 +248,11 @@ template <class Cfg, class T, int D>
 MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
                           row_acc<mma_rows, 16, D>& acc) {
   const bool single = to.box_x == 1;  // without divisions
-  if (!to.vectors || to.cols % 8 != 0 || (!single && 16 % to.box_x != 0) || cx.first_row + 16 > at.rows)
-    return store_rows_from_registers(cx, to, at, acc);
+  if (!to.vectors || to.cols % 8 != 0 || (!single && 16 % to.box_x != 0) || cx.first_row + 16 > at.rows) {
+    chain_consumer<Cfg, T> here = cx;  // or the columns of this lane would be kept in registers
+    here.own_lane = unforeseen(cx.own_lane);
+    return store_rows_from_registers(here, to, at, acc);
+  }
   using Traits = warpgroup_chain_traits<Cfg>;
   constexpr int kSlots = Traits::result_slots;
   // Places within slots are computed here, not kept in registers.
@@ -381,6 +409,238 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
   }
 }
 
+/// What a multiplying warpgroup does with the blocks that it is told of.
+template <class Cfg, class Body, class Memory, class A, class B, class C>
+MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, int warp, int lane, A a, B b, C c) {
+  using T = typename Body::element;
+  using Traits = warpgroup_chain_traits<Cfg>;
+  const uint32_t base = shared_address(&memory);
+  constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
+  constexpr bool kInTurns = Cfg::variant / 2 % 2 == 0;
+  chain_consumer<Cfg, T> cx{number * 64 + warp * 16, lane, memory.result};
+  // c is one block behind b: a count of its own would take a register.
+  const auto behind = [&] {
+    auto cursor = c;
+    cursor.count = b.count - 1;
+    return cursor;
+  };
+  // The operands of products. Those of the next ones are found early, so that little stands between the weights and the
+  // turn; there they go to registers that all lanes share.
+  const uint32_t own_a = hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a)) + number * 64 * 128);
+  uint32_t at_b = 0, at_c = 0;
+  const auto find_places = [&](uint32_t number_of_b) {
+    const auto place = [&](size_t ring, size_t bytes, uint32_t count, uint32_t panel) {
+      const auto offset = static_cast<uint32_t>(ring + count % Cfg::stages * bytes);
+      return hopper::operand_word(base + offset, panel);
+    };
+    at_b = place(offsetof(Memory, b), sizeof(memory.b[0]), number_of_b, 16);
+    at_c = place(offsetof(Memory, c), sizeof(memory.c[0]), number_of_b - 1, Cfg::bn * 128);
+  };
+  const auto in_turn = [&](auto issue) {  // numbers of barriers are computed here, not kept in registers
+    if constexpr (!kInTurns) return issue();
+    hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
+    issue();
+    const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
+    hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
+  };
+  if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
+  row_acc<mma_rows, 16, Cfg::bn> s;
+  row_acc<mma_rows, 16, Cfg::dc> o;
+  row_operand<mma_rows, 16, Cfg::bn> weights;
+  const auto scale = [](float x, float r) { return x * r; };
+  const auto told = [&](const int& word) { return told_word(word, lane); };
+  // `next`: the block after the one that is multiplied with its b, known before it is needed.
+  chain_block next{0};
+  // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
+  // register of `next`.
+  constexpr bool kLate = Body::wants_registers;
+  constexpr bool kPlacesKnown = Cfg::variant % 2 == 1 && !kLate;
+  // Read while the first product runs: what is handed back does not wait for it then.
+  const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
+  const auto first_done = [&] {
+    if constexpr (kLate) {
+      b.count = unforeseen(static_cast<int>(b.count));  // or the place would be kept meanwhile
+      look_ahead();
+    }
+    b.release_stage(lane);
+    a.release_if(next.word < 0, lane);
+    if constexpr (!kLate) find_places(b.count + 1);
+  };
+  // The block before is multiplied with its c, `block` with b and weighed meanwhile. Blocks that hide something wait for
+  // both products, since masks want the registers; and in one path with a branch inside, the wait for the second product
+  // would move before the weighing of all blocks. `place`: of b in its ring, where that is known when this is compiled;
+  // then operands and barriers have addresses that all lanes share, and what is copied is waited for within the turn.
+  const auto overlapped = [&](chain_block block, auto& state, const auto& t, auto hides, auto place) {
+    constexpr bool kMeanwhile = __is_same(decltype(hides), known<false>);
+    constexpr int kPlace = decltype(place)::value, kBehind = (kPlace + Cfg::stages - 1) % Cfg::stages;
+    constexpr bool kPlaced = kPlace >= 0;
+    const auto at_of = [&](size_t ring, int number_of_barrier) {
+      return base + static_cast<uint32_t>(ring) + 8 * static_cast<uint32_t>(number_of_barrier);
+    };
+    const auto finish_second = [&] {
+      hopper::products_wait<0>();
+      pin(o);
+      if constexpr (kPlaced) {
+        if (lane == 0) hopper::barrier_arrive(at_of(offsetof(Memory, c_at), Cfg::stages + kBehind));
+      } else {
+        behind().release_stage(lane);
+      }
+    };
+    if constexpr (kPlaced) {
+      const uint32_t from_b = hopper::operand_word(
+          base + static_cast<uint32_t>(offsetof(Memory, b) + kPlace * sizeof(memory.b[0])), 16);
+      const uint32_t from_c = hopper::operand_word(
+          base + static_cast<uint32_t>(offsetof(Memory, c) + kBehind * sizeof(memory.c[0])), Cfg::bn * 128);
+      const uint32_t parity_b = b.parity(), parity_c = behind().parity();
+      in_turn([&] {
+        hopper::barrier_wait(at_of(offsetof(Memory, b_at), kPlace), parity_b);
+        issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
+        hopper::barrier_wait(at_of(offsetof(Memory, c_at), kBehind), parity_c);
+        issue_second(cx, o, weights, from_c);
+      });
+      next.word = told(memory.next[kPlace]);
+    } else {
+      if constexpr (kLate) find_places(b.count);
+      const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
+      in_turn([&] {
+        issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
+        issue_second(cx, o, weights, from_c);
+      });
+      if constexpr (!kLate) look_ahead();
+    }
+    if constexpr (!kMeanwhile) {
+      finish_second();
+    } else {
+      hopper::products_wait<1>();
+    }
+    pin(s);
+    if constexpr (kPlaced) {
+      if (lane == 0) hopper::barrier_arrive(at_of(offsetof(Memory, b_at), Cfg::stages + kPlace));
+      a.release_if(next.word < 0, lane);
+    } else if constexpr (!kLate) {
+      first_done();
+    }
+    const auto rescale = [&] {
+      if constexpr (!kMeanwhile) {
+        return body.weigh(cx, state, s, t, block.number(), hides);
+      } else {
+        chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
+        const auto rescaled = body.weigh(meanwhile, state, s, t, block.number(), hides);
+        if (!meanwhile.finished) finish_second();  // known when this is compiled
+        return rescaled;
+      }
+    }();
+    scale_rows(cx, o, rescale, scale);
+    as_operand<T>(weights, s);
+    if constexpr (kLate) first_done();
+    b.next();
+  };
+  while (true) {
+    a.wait_full();
+    const int state_of_tile = told(memory.tiles[a.count % 2]);
+    if (state_of_tile == 0) break;
+    const auto& t = memory.tile[a.count % 2];
+    clear(cx, o);
+    auto state = body.begin(cx, t);
+    bool more = state_of_tile > 1;
+    if (more) {
+      b.wait_full();
+      next.word = told(memory.block[b.at()]);
+    } else {
+      a.release(lane);
+    }
+    bool fresh = true;  // sums are zeros
+    while (more) {  // once, but for blocks that are multiplied one by one
+      chain_block block = next;
+      b.wait_full();
+      find_places(b.count);
+      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
+      in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b); });
+      if constexpr (!kLate) look_ahead();
+      hopper::products_wait<0>();
+      pin(s);
+      if constexpr (!kLate) first_done();
+      const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
+      if (!fresh) scale_rows(cx, o, rescale, scale);
+      fresh = false;
+      as_operand<T>(weights, s);
+      if constexpr (kLate) first_done();
+      b.next();
+      bool one_by_one = false;
+      const auto inspected = [&] {
+        behind().wait_full();  // or the barrier might still be in a phase that looks the same
+        hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
+        one_by_one = told(memory.unbounded[behind().at()]) != 0;
+        return !one_by_one;
+      };
+      const auto ready = [&] {  // c of this block and b of the next one are there
+        if (block.hides()) {
+          if (!inspected()) return false;
+          b.wait_full();
+        } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
+          b.wait_full();
+          behind().wait_full();
+        }
+        return true;
+      };
+      while (true) {
+        if constexpr (!Body::wants_registers) {
+          if constexpr (kPlacesKnown) {
+            static_assert(Cfg::stages == 2);
+            while (next.is_plain()) {
+              if (block.hides() && !inspected()) break;
+              block = next;
+              if (b.at() == 0) {
+                overlapped(block, state, t, known<false>{}, chain_place<0>{});
+              } else {
+                overlapped(block, state, t, known<false>{}, chain_place<1>{});
+              }
+            }
+            find_places(b.count);
+          } else {
+            while (next.is_plain() && ready()) {
+              block = next;
+              overlapped(block, state, t, known<false>{}, chain_place<-1>{});
+            }
+          }
+          if (one_by_one) break;
+        }
+        if (next.word < 0 || !ready()) break;
+        block = next;
+        if constexpr (Body::wants_registers) {
+          overlapped(block, state, t, block.hides(), chain_place<-1>{});
+        } else {
+          overlapped(block, state, t, known<true>{}, chain_place<-1>{});
+        }
+      }
+      more = next.word >= 0;
+      if (!more) {
+        if (block.hides()) {
+          inspected();
+        } else {
+          behind().wait_full();
+        }
+      }
+      if (one_by_one) {
+        constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
+        static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
+        if (lane == 0) hopper::wait_stores_read<0>();
+        product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
+        wave_sync();  // all have read, before the first lane hands c back
+      } else {
+        if constexpr (kLate) find_places(b.count);
+        const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
+        in_turn([&] { issue_second(cx, o, weights, from_c); });
+        hopper::products_wait<0>();
+        pin(o);
+      }
+      behind().release_stage(lane);
+    }
+    body.finish(cx, state, o, t);
+  }
+  if (lane == 0) hopper::wait_stores_read<0>();
+}
+
 template <class Cfg, class Body>
 MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   using T = typename Body::element;
@@ -416,181 +676,10 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     return;
   }
   hopper::take_registers<Traits::template consumer_registers<Body>>();
-  const int number = warpgroup - 1;
-  constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
-  chain_consumer<Cfg, T> cx{number * 64 + warp_of_group() * 16, lane, memory.result};
-  // c is one block behind b: a count of its own would take a register.
-  const auto behind = [&] {
-    auto cursor = c;
-    cursor.count = b.count - 1;
-    return cursor;
-  };
-  // The operands of products. Those of the next ones are found early, so that little stands between the weights and the
-  // turn; there they go to registers that all lanes share.
-  const uint32_t own_a = hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a)) + number * 64 * 128);
-  uint32_t at_b = 0, at_c = 0;
-  const auto find_places = [&](uint32_t number_of_b) {
-    const auto place = [&](size_t ring, size_t bytes, uint32_t count, uint32_t panel) {
-      const auto offset = static_cast<uint32_t>(ring + count % Cfg::stages * bytes);
-      return hopper::operand_word(base + offset, panel);
-    };
-    at_b = place(offsetof(Memory, b), sizeof(memory.b[0]), number_of_b, 16);
-    at_c = place(offsetof(Memory, c), sizeof(memory.c[0]), number_of_b - 1, Cfg::bn * 128);
-  };
-  const auto in_turn = [&](auto issue) {  // numbers of barriers are computed here, not kept in registers
-    hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
-    issue();
-    const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
-    hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
-  };
-  if (number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
-  row_acc<mma_rows, 16, Cfg::bn> s;
-  row_acc<mma_rows, 16, Cfg::dc> o;
-  row_operand<mma_rows, 16, Cfg::bn> weights;
-  const auto scale = [](float x, float r) { return x * r; };
-  const auto told = [&](const int& word) { return told_word(word, lane); };
-  // `next`: the block after the one that is multiplied with its b, known before it is needed.
-  chain_block next{0};
-  // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
-  // register of `next`.
-  constexpr bool kLate = Body::wants_registers;
-  // Read while the first product runs: what is handed back does not wait for it then.
-  const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
-  const auto first_done = [&] {
-    if constexpr (kLate) {
-      b.count = unforeseen(static_cast<int>(b.count));  // or the place would be kept meanwhile
-      look_ahead();
-    }
-    b.release_stage(lane);
-    a.release_if(next.word < 0, lane);
-    if constexpr (!kLate) find_places(b.count + 1);
-  };
-  // The block before is multiplied with its c, `block` with b and weighed meanwhile. Blocks that hide something wait for
-  // both products, since masks want the registers; and in one path with a branch inside, the wait for the second product
-  // would move before the weighing of all blocks.
-  const auto overlapped = [&](chain_block block, auto& state, const auto& t, auto hides) {
-    constexpr bool kMeanwhile = __is_same(decltype(hides), known<false>);
-    const auto finish_second = [&] {
-      hopper::products_wait<0>();
-      pin(o);
-      behind().release_stage(lane);
-    };
-    if constexpr (kLate) find_places(b.count);
-    const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
-    in_turn([&] {
-      issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
-      issue_second(cx, o, weights, from_c);
-    });
-    if constexpr (!kLate) look_ahead();
-    if constexpr (!kMeanwhile) {
-      finish_second();
-    } else {
-      hopper::products_wait<1>();
-    }
-    pin(s);
-    if constexpr (!kLate) first_done();
-    const auto rescale = [&] {
-      if constexpr (!kMeanwhile) {
-        return body.weigh(cx, state, s, t, block.number(), hides);
-      } else {
-        chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
-        const auto rescaled = body.weigh(meanwhile, state, s, t, block.number(), hides);
-        if (!meanwhile.finished) finish_second();  // known when this is compiled
-        return rescaled;
-      }
-    }();
-    scale_rows(cx, o, rescale, scale);
-    as_operand<T>(weights, s);
-    if constexpr (kLate) first_done();
-    b.next();
-  };
-  while (true) {
-    a.wait_full();
-    const int state_of_tile = told(memory.tiles[a.count % 2]);
-    if (state_of_tile == 0) break;
-    const auto& t = memory.tile[a.count % 2];
-    clear(cx, o);
-    auto state = body.begin(cx);
-    bool more = state_of_tile > 1;
-    if (more) {
-      b.wait_full();
-      next.word = told(memory.block[b.at()]);
-    } else {
-      a.release(lane);
-    }
-    while (more) {  // once, but for blocks that are multiplied one by one
-      chain_block block = next;
-      b.wait_full();
-      find_places(b.count);
-      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-      in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b); });
-      if constexpr (!kLate) look_ahead();
-      hopper::products_wait<0>();
-      pin(s);
-      if constexpr (!kLate) first_done();
-      scale_rows(cx, o, body.weigh(cx, state, s, t, block.number(), block.hides()), scale);
-      as_operand<T>(weights, s);
-      if constexpr (kLate) first_done();
-      b.next();
-      bool one_by_one = false;
-      const auto inspected = [&] {
-        behind().wait_full();  // or the barrier might still be in a phase that looks the same
-        hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
-        one_by_one = told(memory.unbounded[behind().at()]) != 0;
-        return !one_by_one;
-      };
-      const auto ready = [&] {  // c of this block and b of the next one are there
-        if (block.hides()) {
-          if (!inspected()) return false;
-          b.wait_full();
-        } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
-          b.wait_full();
-          behind().wait_full();
-        }
-        return true;
-      };
-      while (true) {
-        if constexpr (!Body::wants_registers) {
-          while (next.is_plain() && ready()) {
-            block = next;
-            overlapped(block, state, t, known<false>{});
-          }
-          if (one_by_one) break;
-        }
-        if (next.word < 0 || !ready()) break;
-        block = next;
-        if constexpr (Body::wants_registers) {
-          overlapped(block, state, t, block.hides());
-        } else {
-          overlapped(block, state, t, known<true>{});
-        }
-      }
-      more = next.word >= 0;
-      if (!more) {
-        if (block.hides()) {
-          inspected();
-        } else {
-          behind().wait_full();
-        }
-      }
-      if (one_by_one) {
-        constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
-        static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
-        if (lane == 0) hopper::wait_stores_read<0>();
-        product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
-        wave_sync();  // all have read, before the first lane hands c back
-      } else {
-        if constexpr (kLate) find_places(b.count);
-        const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
-        in_turn([&] { issue_second(cx, o, weights, from_c); });
-        hopper::products_wait<0>();
-        pin(o);
-      }
-      behind().release_stage(lane);
-    }
-    body.finish(cx, state, o, t);
-  }
-  if (lane == 0) hopper::wait_stores_read<0>();
+  body.each_way([&](const auto& one) {
+    // Or what follows from the number of a lane would be found once for all ways, and kept.
+    multiply_in_turns<Cfg>(one, memory, warpgroup - 1, warp_of_group(), unforeseen(lane), a, b, c);
+  });
 }
 
 }  // namespace monotile::lang::inline MONOTILE_TARGET_NAME

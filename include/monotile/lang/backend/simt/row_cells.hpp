@@ -89,6 +89,32 @@ MT_FN void map_cells_at(Cx& cx, row_acc<Layout, R, C>& acc, OfRow of_row, F f) {
     }
   }
 }
+/// acc = f(acc, what begin(row of the tile, first column of this lane, values of the row...) gives, columns further): where the rest of a
+/// column's number is known when this is compiled. Layouts in which lanes differ in their first column alone.
+template <class Cx, class Layout, int R, int C, class Begin, class F, class... Values>
+MT_FN void map_cells_from(Cx& cx, row_acc<Layout, R, C>& acc, Begin begin, F f, const Values&... values) {
+  using Acc = row_acc<Layout, R, C>;
+  for (int l = 0; l < kLanes; ++l) {
+    const int first = Layout::at(cx.lane(l), 0).col;
+    MT_UNROLL
+    for (int i = 0; i < Acc::tall; ++i) {
+      decltype(begin(0, 0, values.v[0][0]...)) begun[Layout::slots];
+      MT_UNROLL
+      for (int s = 0; s < Layout::slots; ++s) {
+        const int row = cx.first_row + i * Layout::rows + Layout::slot_row(cx.lane(l), s);
+        begun[s] = begin(row, first, values.v[i * Layout::slots + s][l]...);
+      }
+      MT_UNROLL
+      for (int j = 0; j < Acc::wide; ++j) {
+        MT_UNROLL
+        for (int e = 0; e < Layout::elements; ++e) {
+          float& x = acc.d[i][j][e][l];
+          x = f(x, begun[Layout::slot(e)], j * Layout::cols + Layout::at(0, e).col - Layout::at(0, 0).col);
+        }
+      }
+    }
+  }
+}
 /// acc = f(acc, value of the row).
 template <class Cx, class Layout, int R, int C, class F>
 MT_FN void scale_rows(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values, F f) {
