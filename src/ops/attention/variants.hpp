@@ -24,4 +24,11 @@ constexpr Width width_of(int64_t dim) { return dim <= 64 ? up_to_64 : dim <= 128
 
 constexpr uint32_t variant(Types types, uint32_t width, int rows) { return types << 8 | width << 4 | static_cast<uint32_t>(rows); }
 
+/// What is seen and how scores change. plain: causal and window masks and the soft-cap. The others are functors, of the kernel "attention.scored", which
+/// has one query row per program: it serves where no tiles do, and four would take three times as long to compile.
+enum RowScores : uint32_t { plain, scored, tree };
+constexpr uint32_t scored_variant(Types types, uint32_t width, RowScores scores) { return types << 8 | width << 4 | scores; }
+/// Query rows of a program where there are several: devices that compile on use have kernels of one row alone.
+constexpr int many_rows(bool compiles_on_use) { return compiles_on_use ? 1 : 4; }
+
 }  // namespace monotile::ops::attention_kernels
