@@ -2,6 +2,7 @@
 // How the attention kernels are instantiated: shared by one file per dtype, to keep each compile short.
 
 #include "monotile/kernels/attention/attention_scored.hpp"
+#include "monotile/kernels/attention/merge_splits.hpp"
 #include "monotile/kernels/attention/scores.hpp"
 #include "monotile/kernels/attention/tree_mask.hpp"
 #include "ops/attention/variants.hpp"
