@@ -36,15 +36,15 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   Policy p{};
   p.types = attention_kernels::types_of(a.q.dtype, a.key_cache.dtype);
   p.width = lanes ? attention_kernels::width_of(std::max(a.q.dim(2), a.out.dim(2))) : attention_kernels::up_to_64;
-  // Four rows share each key that is loaded. One sequence on CPU would then leave threads idle when decoding.
-  const int64_t queries = std::min(a.max_query, a.q.dim(0));  // a bound may be generous
   p.scores = row_scores(a);
   if (p.scores != attention_kernels::plain) {
-    p.rows = 1;
+    p.rows = attention_kernels::scored_rows(a.q.dtype == a.key_cache.dtype, compiles_on_use(device));
     p.splits = 1;
     p.kernel = reinterpret_cast<const void*>(find_kernel("attention.scored", target_of(device), attention_kernels::scored_variant(p.types, p.width, p.scores)));
     return p;
   }
+  // Four rows share each key that is loaded. One sequence on CPU would then leave threads idle when decoding.
+  const int64_t queries = std::min(a.max_query, a.q.dim(0));  // a bound may be generous
   p.rows = queries * group >= 4 && (lanes || queries > 1) ? attention_kernels::many_rows(compiles_on_use(device)) : 1;
   // The split count is that of the longest allowed sequence; shorter ones use only their own splits, in the same places.
   p.splits = lanes && a.max_query == 1 ? std::max<int64_t>(1, (kv_bound(a) + kernels::kSplitKeys - 1) / kernels::kSplitKeys) : 1;

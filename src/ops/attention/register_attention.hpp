@@ -12,13 +12,15 @@ namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 using namespace monotile::ops;  // NOLINT
 
-inline constexpr int kManyRows = attention_kernels::many_rows(lang::kTarget == Target::spirv);
+inline constexpr bool kCompiledOnUse = lang::kTarget == Target::spirv;
+inline constexpr int kManyRows = attention_kernels::many_rows(kCompiledOnUse);
 
 template <class T, class KV, class L, class Score>
 void register_scored(uint32_t variant) {
   using Params = kernels::ScoredParams<T, KV, Score>;
+  constexpr int kRows = attention_kernels::scored_rows(std::is_same_v<T, KV>, kCompiledOnUse);
   register_kernel("attention.scored", lang::kTarget, variant,
-                  erase<Params>(&lang::launch<kernels::Attention<T, KV, L, 1, kernels::FunctorScores<Score>>, Params>));
+                  erase<Params>(&lang::launch<kernels::Attention<T, KV, L, kRows, kernels::FunctorScores<Score>>, Params>));
 }
 
 template <class T, class KV, uint32_t Width = 0>
