@@ -1,5 +1,7 @@
 // The operators that are benchmarked: what one call touches, what it computes, and how its result is checked.
 
+#include <bit>
+
 #include "bench/operator_families.hpp"
 #include "monotile/ops/attention.hpp"
 #include "ops/activation/activation.hpp"
@@ -178,6 +180,19 @@ void cut_attention(AttentionArgs& a, int64_t piece) {
   a.max_query = 1;
 }
 
+/// One head of a sequence, with all its drafts, since they see each other.
+void cut_verify(AttentionArgs& a, int64_t piece) {
+  static thread_local int32_t starts[2];
+  const int64_t heads = a.q.dim(1), sequence = piece / heads, head = piece % heads, group = heads / a.key_cache.dim(1), drafts = a.max_query;
+  starts[0] = 0, starts[1] = static_cast<int32_t>(drafts);
+  for (TensorView* view : {&a.q, &a.out}) *view = view->slice(0, sequence * drafts, (sequence + 1) * drafts).slice(1, head, head + 1);
+  for (TensorView* view : {&a.key_cache, &a.value_cache}) *view = view->slice(1, head / group, head / group + 1);
+  a.tree_mask = a.tree_mask.slice(0, sequence * drafts, (sequence + 1) * drafts);
+  a.block_table = a.block_table.slice(0, sequence, sequence + 1);
+  a.q_start = TensorView(starts, DType::i32, {2});
+  a.kv_length = a.kv_length.slice(0, sequence, sequence + 1);
+}
+
 double causal_pairs(int64_t queries, int64_t keys) {
   const double q = static_cast<double>(queries), k = static_cast<double>(keys);
   return q * (k - q) + 0.5 * q * (q + 1);
@@ -201,6 +216,33 @@ Definition<AttentionArgs> prefill_definition(const char* name) {
           ops::attention_reference_run,
           [](const AttentionArgs& a) { return a.q.dim(0) * a.q.dim(1); },
           cut_attention,
+          [](const AttentionArgs& a) { return std::vector{a.out}; }};
+}
+
+/// Drafts of each sequence: a binary tree, draft i behind draft (i - 1) / 2.
+Definition<AttentionArgs> verify_definition() {
+  return {"attention_verify",
+          {"batch", "drafts", "keys", "heads", "kv_heads", "head_dim"},
+          {DType::bf16, DType::f16, DType::f32},
+          [](Data& d, const Dims& s, DType t) {
+            AttentionArgs a = attention_args(d, t, Keys::paged, s[0], s[1], s[2], s[3], s[4], s[5]);
+            const int64_t words = (s[1] + 31) / 32;
+            std::vector<int32_t> parents(static_cast<size_t>(s[1])), rows(static_cast<size_t>(s[1] * words));
+            for (size_t i = 0; i < parents.size(); ++i) parents[i] = i == 0 ? -1 : static_cast<int32_t>((i - 1) / 2);
+            ops::tree_mask_of_parents(parents, words, rows.data());
+            std::vector<int64_t> all;
+            for (int64_t sequence = 0; sequence < s[0]; ++sequence) all.insert(all.end(), rows.begin(), rows.end());
+            a.tree_mask = d.table(all).reshape({s[0] * s[1], words});
+            return a;
+          },
+          [](const Dims& s) {
+            double pairs = 0;  // a draft sees what is before the tree, its ancestors and itself
+            for (int64_t i = 0; i < s[1]; ++i) pairs += static_cast<double>(s[2] - s[1] + std::bit_width(static_cast<uint64_t>(i + 1)));
+            return 4.0 * static_cast<double>(s[0] * s[3] * s[5]) * pairs;
+          },
+          ops::attention_reference_run,
+          [](const AttentionArgs& a) { return a.kv_length.dim(0) * a.q.dim(1); },
+          cut_verify,
           [](const AttentionArgs& a) { return std::vector{a.out}; }};
 }
 
@@ -240,6 +282,7 @@ const std::vector<std::unique_ptr<Operator>>& bench_operators() {
     add(list, prefill_definition<false, Keys::dense>("attention_full"));
     add(list, prefill_definition<true, Keys::paged>("attention_causal_paged"));
     add(list, decode_definition());
+    add(list, verify_definition());
     add_row_operators(list);
     add_expert_operators(list);
     add_sampling_operators(list);

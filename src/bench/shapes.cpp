@@ -97,6 +97,7 @@ const std::vector<WorkItem> kDefault = {
     {"attention_decode", {16, 4096, 32, 8, 128}},
     {"attention_decode", {64, 4096, 32, 8, 128}},
     {"attention_decode", {1, 65536, 32, 8, 128}},
+    {"attention_verify", {16, 31, 4096, 32, 8, 128}},
     // How the gap to the best implementation closes with size.
     {"add_rms_norm", {256, 4096}},
     {"add_rms_norm", {1024, 4096}},
@@ -124,6 +125,7 @@ const std::vector<WorkItem> kQuick = {
     {"argmax", {16, 128256}},
     {"attention_causal", {1, 256, 8, 2, 128}},
     {"attention_decode", {1, 2048, 8, 2, 128}},
+    {"attention_verify", {1, 15, 512, 8, 2, 128}},
     {"sample", {4, 32000}},
     {"moe_route", {1024, 128, 8}},
     {"add_rms_norm_quantise", {1024, 2048}},

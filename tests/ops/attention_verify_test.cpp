@@ -1,4 +1,5 @@
-// Attention of drafted tokens, trees of them, against the fp64 oracle and against the plain kernel on each path of a tree.
+// Attention of drafted tokens, trees of them, against the fp64 oracle and against the plain kernel on each path of a tree: by matrix tiles, where
+// a target has them, and by the kernel of rows.
 
 #include <array>
 #include <cmath>
@@ -12,16 +13,26 @@ namespace {
 
 using namespace test;  // NOLINT
 
+using Kernel = const Implementation<AttentionArgs>*;
+
 class Verify : public OnDevice {
  protected:
-  void SetUp() override {
-    OnDevice::SetUp();
-    if (IsSkipped()) return;
-    if (device().kind == DeviceKind::opencl) GTEST_SKIP() << "no tiles for several queries here";
+  bool has_tiles() const { return device().kind != DeviceKind::opencl; }
+  std::vector<Kernel> kernels() const {
+    if (!has_tiles()) return {&ops::attention_portable};
+    return {&ops::attention_tiles, &ops::attention_portable};
+  }
+  /// Do the tiles take these dtypes and dimensions here?
+  bool tiles_take(const Case& c) const {
+    if (!has_tiles()) return false;
+    if (device().kind == DeviceKind::cpu) return true;
+    if (c.dtype == DType::f32 || c.cache != DType::none) return false;
+    return device().kind != DeviceKind::cuda || c.dtype != DType::f16 || c.dim_qk <= 128;  // not built there: see register_prefill.hpp
   }
   void check(Case c, uint64_t seed) const {
     if (c.tree_words == 0) c.tree_words = 1;
-    check_by(ops::attention_tiles, device(), c, seed);
+    if (tiles_take(c)) check_by(ops::attention_tiles, device(), c, seed);
+    check_by(ops::attention_portable, device(), c, seed);
   }
 };
 MONOTILE_ON_DEVICES(Verify);
@@ -39,19 +50,70 @@ TEST_P(Verify, TreesAgainstPrefixes) {
   check({.queries = {12}, .lengths = {40}, .tree_words = 7}, seed++);  // more words than are wanted
 }
 
-TEST_P(Verify, HeadDimsAndScores) {
-  uint64_t seed = 50;
-  for (const DType dtype : {DType::bf16, DType::f16}) {
-    for (const int64_t dim : {64, 80, 96, 128, 192, 256}) {
-      // Not built there: see register_prefill.hpp.
-      if (device().kind == DeviceKind::cuda && dtype == DType::f16 && dim > 128) continue;
-      check({.dtype = dtype, .dim_qk = dim, .dim_v = dim, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
+TEST_P(Verify, PagesOfEverySize) {
+  uint64_t seed = 30;
+  for (const int64_t page : {1, 2, 3, 7, 8, 32, 100, 128})
+    check({.queries = {5, 13}, .lengths = {131, 13}, .page_size = page, .tokens_first = page % 2 != 0}, seed++);
+}
+
+// From one draft to a few more than a word has bits; sequences without drafts, some of them without keys.
+TEST_P(Verify, AnyNumberOfDrafts) {
+  uint64_t seed = 200;
+  for (const int64_t drafts : {1, 2, 3, 5, 17, 31, 32, 33, 63, 65}) {
+    const int64_t words = (drafts + 31) / 32;
+    check({.queries = {drafts}, .lengths = {drafts}, .page_size = 8, .tree_words = words}, seed++);
+    check({.queries = {drafts, 0, 1}, .lengths = {drafts + 50, 0, 9}, .tree_words = words}, seed++);
+  }
+  check({.queries = {0, 3, 0}, .lengths = {0, 20, 7}, .page_size = 16}, seed++);
+  Problem none({.queries = {0, 0}, .lengths = {5, 0}, .page_size = 16, .tree_words = 1}, seed);
+  Context context(device());
+  ops::attention_verify(context, none.args([&](TestTensor& t) { return t.on(context.stream()); }));
+  EXPECT_TRUE(none.out.guards_intact());
+}
+
+// Without ancestors and without tokens before them, drafts see themselves alone: each gives its own value.
+TEST_P(Verify, ADraftThatSeesOnlyItself) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Case c{.dtype = dtype, .heads = 4, .kv_heads = 2, .queries = {7, 1, 40}, .lengths = {7, 1, 40}, .tree_words = 2};
+    for (Kernel kernel : kernels()) {
+      if (kernel == &ops::attention_tiles && !tiles_take(c)) continue;
+      Problem p(c, 11);
+      for (int64_t i = 0; i < p.tree.size(); ++i) p.tree.set_integer(i, 0);
+      Stream stream(device());
+      run_by(*kernel, p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+      p.out.fetch(stream);
+      for (int64_t token = 0; token < 48; ++token) {
+        for (int64_t i = 0; i < 4 * 64; ++i) {
+          const int64_t kv_head = i / 64 / 2;
+          const double own = p.values.get((token * 2 + kv_head) * 64 + i % 64);  // a bit of 16 is a thousandth
+          ASSERT_NEAR(p.out.get(token * 256 + i), own, 1e-6 * std::abs(own)) << kernel->name << ", draft " << token << ", " << i;
+        }
+      }
     }
   }
+}
+
+TEST_P(Verify, HeadDimsAndDtypes) {
+  uint64_t seed = 50;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const int64_t dim : {1, 64, 80, 96, 128, 192, 256})
+      check({.dtype = dtype, .dim_qk = dim, .dim_v = dim, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
+  }
+  check({.dim_qk = 96, .dim_v = 40, .queries = {11}, .lengths = {90}}, seed++);
+  check({.dtype = DType::f32, .dim_qk = 64, .dim_v = 200, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
+  for (const DType cache : {DType::f16, DType::bf16}) check({.dtype = DType::f32, .cache = cache, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
+  for (const DType cache : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+      check({.dtype = dtype, .cache = cache, .heads = 4, .kv_heads = 2, .queries = {11}, .lengths = {90}, .page_size = 16, .scales = Case::per_vector}, seed++);
+  }
+}
+
+TEST_P(Verify, ScoresAndUnalignedRows) {
+  uint64_t seed = 90;
   check({.heads = 4, .queries = {11}, .lengths = {90}, .page_size = 16, .softcap = 2.5f, .sinks = true}, seed++);
   check({.queries = {11}, .lengths = {90}, .scale = -0.2f}, seed++);
   check({.dim_qk = 37, .dim_v = 51, .queries = {20}, .lengths = {90}, .placement = {.padding = {5, 3}}}, seed++);
-  if (device().kind == DeviceKind::cpu) check({.dtype = DType::f32, .queries = {11}, .lengths = {90}}, seed++);
+  check({.dtype = DType::f32, .heads = 4, .queries = {11}, .lengths = {11}, .softcap = 2.5f, .sinks = true, .placement = {.padding = {3, 1}, .offset = 1}}, seed++);
 }
 
 // A window counts positions, which follow from the depth of a draft, not from its number.
@@ -63,7 +125,7 @@ TEST_P(Verify, Windows) {
 }
 
 // Each path of a tree, run as a sequence of its own with the causal mask, gives what its leaf gives in the tree.
-TEST_P(Verify, AnyPathIsACausalSequence) {
+void check_paths(const Implementation<AttentionArgs>& kernel, Device device) {
   const int64_t prefix = 37, dim = 64;
   const std::vector<int32_t> parents{-1, 0, 0, 1, 2, -1, 4, 6, 5};
   const auto drafts = static_cast<int64_t>(parents.size());
@@ -71,8 +133,8 @@ TEST_P(Verify, AnyPathIsACausalSequence) {
   std::vector<int32_t> rows(parents.size());
   ops::tree_mask_of_parents(parents, 1, rows.data());
   for (int64_t i = 0; i < drafts; ++i) tree.tree.set_integer(i, rows[static_cast<size_t>(i)]);
-  Stream stream(device());
-  run_by(ops::attention_tiles, tree.args([&](TestTensor& t) { return t.on(stream); }), stream);
+  Stream stream(device);
+  run_by(kernel, tree.args([&](TestTensor& t) { return t.on(stream); }), stream);
   tree.out.fetch(stream);
   for (int64_t leaf = 0; leaf < drafts; ++leaf) {
     std::vector<int64_t> path;
@@ -88,10 +150,16 @@ TEST_P(Verify, AnyPathIsACausalSequence) {
       copy_row(chain.values, i, tree.values, from);
       if (i >= prefix) copy_row(chain.q, i - prefix, tree.q, from - prefix);
     }
-    run_by(ops::attention_tiles, chain.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    run_by(kernel, chain.args([&](TestTensor& t) { return t.on(stream); }), stream);
     chain.out.fetch(stream);
     for (int64_t d = 0; d < dim; ++d)
       EXPECT_NEAR(chain.out.get((depth - 1) * dim + d), tree.out.get(leaf * dim + d), 0.02) << "leaf " << leaf;
+  }
+}
+TEST_P(Verify, AnyPathIsACausalSequence) {
+  for (Kernel kernel : kernels()) {
+    SCOPED_TRACE(kernel->name);
+    check_paths(*kernel, device());
   }
 }
 
@@ -102,12 +170,15 @@ TEST_P(Verify, OtherBranchesDoNotLeak) {
   ops::tree_mask_of_parents(std::vector<int32_t>{-1, 0, 0, 1, 2, 4}, 1, rows.data());
   for (int64_t i = 0; i < 6; ++i) p.tree.set_integer(i, rows[static_cast<size_t>(i)]);
   for (int64_t d = 0; d < 64; ++d) p.values.set((64 + 2) * 64 + d, NAN);  // seen by drafts 2, 4 and 5
-  Stream stream(device());
-  run_by(ops::attention_tiles, p.args([&](TestTensor& t) { return t.on(stream); }), stream);
-  p.out.fetch(stream);
-  for (int64_t row = 0; row < 6; ++row) {
-    for (int64_t i = 0; i < 128; ++i)
-      ASSERT_EQ(std::isnan(p.out.get(row * 128 + i)), row == 2 || row == 4 || row == 5) << row << ", " << i;
+  for (Kernel kernel : kernels()) {
+    p.out.poison();
+    Stream stream(device());
+    run_by(*kernel, p.args([&](TestTensor& t) { return t.on(stream); }), stream);
+    p.out.fetch(stream);
+    for (int64_t row = 0; row < 6; ++row) {
+      for (int64_t i = 0; i < 128; ++i)
+        ASSERT_EQ(std::isnan(p.out.get(row * 128 + i)), row == 2 || row == 4 || row == 5) << kernel->name << ", " << row << ", " << i;
+    }
   }
 }
 
@@ -136,19 +207,21 @@ TEST_P(Verify, ASequenceAloneHasTheBitsThatItHasInTheBatch) {
 TEST_P(Verify, TablesThatPointOutsideAreClampedAndReported) {
   for (const auto& [first, end, length] :
        std::vector<std::array<int64_t, 3>>{{0, 90, 70}, {-4, 6, 70}, {5, 2, 70}, {0, 6, -1}}) {
-    Problem p({.queries = {6}, .lengths = {70}, .page_size = 16, .tree_words = 1}, 30);
-    p.q_start.set_integer(0, first);
-    p.q_start.set_integer(1, end);
-    p.kv_length.set_integer(0, length);
-    TestTensor status = TestTensor::of(DType::i32, {0.0});
-    Stream stream(device());
-    AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
-    args.status = status.on(stream);
-    run_by(ops::attention_tiles, args, stream);
-    p.out.fetch(stream);
-    status.fetch(stream);
-    EXPECT_EQ(status.get(0), 1) << first << " " << end << " " << length;
-    EXPECT_TRUE(p.out.guards_intact());
+    for (Kernel kernel : kernels()) {
+      Problem p({.queries = {6}, .lengths = {70}, .page_size = 16, .tree_words = 1}, 30);
+      p.q_start.set_integer(0, first);
+      p.q_start.set_integer(1, end);
+      p.kv_length.set_integer(0, length);
+      TestTensor status = TestTensor::of(DType::i32, {0.0});
+      Stream stream(device());
+      AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+      args.status = status.on(stream);
+      run_by(*kernel, args, stream);
+      p.out.fetch(stream);
+      status.fetch(stream);
+      EXPECT_EQ(status.get(0), 1) << kernel->name << ": " << first << " " << end << " " << length;
+      EXPECT_TRUE(p.out.guards_intact());
+    }
   }
 }
 

@@ -757,9 +757,7 @@ TEST_P(ReferenceCatalogue, OneImplementationIsChosen) {
       chosen += choice.chosen ? 1 : 0;
       EXPECT_FALSE(choice.why.empty());
     }
-    // Trees are not built for SPIR-V yet.
-    const bool absent = device().kind == DeviceKind::opencl && std::string(info.name) == "attention_verify";
-    EXPECT_EQ(chosen, absent ? 0 : 1) << info.name;
+    EXPECT_EQ(chosen, 1) << info.name;
   }
 }
 

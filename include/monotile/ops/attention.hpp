@@ -13,8 +13,7 @@ namespace monotile::ops {
 /// Dense: block_table undefined; caches are [kv_tokens, kv_heads, dim] and kv_start [sequences] i32 gives each sequence's first key row.
 /// Caches of the dtype of q, of f16 or bf16 under f32, or of codes (f8_e4m3, f8_e5m2, i8) as kv_append writes them: value = code * scale, with
 /// key_scale and value_scale f32: [1] or [kv_heads] for all tokens, or, paged, [pages, kv_heads, page_size] (any strides).
-/// Scales of slots that hold no key are never read. On GPUs codes allow causal and window masks and the soft-cap, and e4m3 under 16-bit queries on NVIDIA all
-/// masks but trees, and sinks; nothing else.
+/// Scales of slots that hold no key are never read.
 /// q may be f8_e4m3 where the caches are: q = code * q_scale, f32 [1] or [heads]; out is then f16 or bf16. With several queries, scales for all or for
 /// each head and masks alone, sm_90a multiplies codes and rounds the weights, times 2^8, to e4m3 (error of the result: 0.03 of its norm); everywhere
 /// else queries become the dtype of out first.
@@ -28,7 +27,7 @@ namespace monotile::ops {
 /// of the sequence, whatever causal and window say. `key_ranges` i32 [sequences, max_kv_length or more, 2]:
 /// the query at a position sees keys from the first number to before the second alone, both never falling along the
 /// positions (documents: the range of one's own). `sinks` f32 [heads]: one more score in the
-/// sum of weights, without a value (log_sum_exp has it in). On GPUs these five need 16-bit queries and caches.
+/// sum of weights, without a value (log_sum_exp has it in).
 /// Statistics and accumulation fp32; on GPUs weights are rounded to the dtype of q where queries and caches have the same 16 bits. Entries of block_table past the used length are never read; a used entry outside [0, pages) is
 /// refused on host memory when no status is given, else clamped (status[s] = 1 where `status`, i32 [sequences], is given). Query rows that
 /// belong to no sequence are not written.
@@ -63,8 +62,7 @@ inline void attention(Context& context, const AttentionArgs& args) { run(context
 /// Everything else as in AttentionArgs, and with these limits: causal stays true; kv_length[s] counts the drafts, too;
 /// prefix_length, key_ranges, alibi_slopes and relative_bias are refused. `window` counts positions, and a draft stands
 /// one behind its parent, whatever its number: it sees keys before the drafts from
-/// (kv_length - drafts) + ancestors + 1 - window on; a window below max_query is refused. On GPUs queries and caches of
-/// 16 bits only. Throws Error without tree_mask.
+/// (kv_length - drafts) + ancestors + 1 - window on; a window below max_query is refused. Throws Error without tree_mask.
 void attention_verify(Context& context, const AttentionArgs& args);
 
 /// Writes the rows of `tree_mask` of one sequence: `words` of each draft, its ancestors' bits. parents[i] is the number of

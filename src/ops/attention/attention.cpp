@@ -334,7 +334,6 @@ std::string test_attention(const DeviceInfo& info) {
 }
 
 std::string test_verify(const DeviceInfo& info) {
-  if (info.device.kind == DeviceKind::opencl) return {};  // trees are not built for SPIR-V: there is nothing to test
   return self_test<AttentionArgs>(info, attention_reference_run, [](SelfTestCase& c) { return small_tree(c); });
 }
 

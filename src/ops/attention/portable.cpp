@@ -1,13 +1,12 @@
-// Attention, portable tier: lanes per key from the head dimension, query rows per program, splits of the keys.
+// Attention, portable tier, the kernel of rows: lanes per key from the head dimension, query rows per program, splits of the keys.
 
 #include <algorithm>
 #include <cmath>
 
 #include "monotile/kernels/attention/params.hpp"
 #include "ops/attention/attention.hpp"
-#include "ops/attention/fill_params.hpp"
+#include "ops/attention/tile_params.hpp"
 #include "ops/attention/variants.hpp"
-#include "ops/row_tiles.hpp"
 
 namespace monotile::ops {
 namespace {
@@ -21,7 +20,15 @@ struct Policy {
   uint32_t width;
   int rows;        ///< query rows per program
   int64_t splits;  ///< of the keys: from the bound of the length, in pieces of kSplitKeys
+  attention_kernels::RowScores scores;
+  const void* kernel;
 };
+
+attention_kernels::RowScores row_scores(const AttentionArgs& a) {
+  if (a.tree_mask.defined()) return attention_kernels::tree;
+  const bool plain = !a.prefix_length.defined() && !a.key_ranges.defined() && !a.alibi_slopes.defined() && !a.relative_bias.defined() && !a.sinks.defined();
+  return plain ? attention_kernels::plain : attention_kernels::scored;
+}
 
 Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   const int64_t kv_heads = a.key_cache.dim(1), group = a.q.dim(1) / std::max<int64_t>(1, kv_heads);
@@ -29,11 +36,19 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
   Policy p{};
   p.types = attention_kernels::types_of(a.q.dtype, a.key_cache.dtype);
   p.width = lanes ? attention_kernels::width_of(std::max(a.q.dim(2), a.out.dim(2))) : attention_kernels::up_to_64;
+  p.scores = row_scores(a);
+  if (p.scores != attention_kernels::plain) {
+    p.rows = attention_kernels::scored_rows(a.q.dtype == a.key_cache.dtype, compiles_on_use(device));
+    p.splits = 1;
+    p.kernel = reinterpret_cast<const void*>(find_kernel("attention.scored", target_of(device), attention_kernels::scored_variant(p.types, p.width, p.scores)));
+    return p;
+  }
   // Four rows share each key that is loaded. One sequence on CPU would then leave threads idle when decoding.
   const int64_t queries = std::min(a.max_query, a.q.dim(0));  // a bound may be generous
-  p.rows = queries * group >= 4 && (lanes || queries > 1) && !compiles_on_use(device) ? 4 : 1;
+  p.rows = queries * group >= 4 && (lanes || queries > 1) ? attention_kernels::many_rows(compiles_on_use(device)) : 1;
   // The split count is that of the longest allowed sequence; shorter ones use only their own splits, in the same places.
   p.splits = lanes && a.max_query == 1 ? std::max<int64_t>(1, (kv_bound(a) + kernels::kSplitKeys - 1) / kernels::kSplitKeys) : 1;
+  p.kernel = reinterpret_cast<const void*>(find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)));
   return p;
 }
 
@@ -41,21 +56,23 @@ const char* supports(const AttentionArgs& a, const DeviceInfo& device) {
   const Policy p = pick(a, device);
   if (p.types == attention_kernels::no_types) return "no portable kernel for these dtypes";
   if (a.q.dim(2) > 256 || a.out.dim(2) > 256) return "head dimensions up to 256";
-  if (a.prefix_length.defined() || a.key_ranges.defined() || a.tree_mask.defined()) return "causal and window masks only";
-  if (a.alibi_slopes.defined() || a.relative_bias.defined() || a.sinks.defined()) return "no change of scores but the soft-cap";
-  if (find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)) == nullptr) {
-    return "not built for this target";
+  if (p.scores != attention_kernels::plain) {
+    if (const char* why = attention_params::sizes_refused(a)) return why;
   }
-  return nullptr;
+  return p.kernel == nullptr ? "not built for this target" : nullptr;
 }
 
-double cost(const AttentionArgs& a, const DeviceInfo&) { return prefill_cost(a).rows; }
+/// With a functor the last choice, for one query too: there are no splits then.
+double cost(const AttentionArgs& a, const DeviceInfo&) {
+  const PrefillCost cost = prefill_cost(a);
+  return row_scores(a) == attention_kernels::plain ? cost.rows : cost.rows + cost.tiles;
+}
 
 void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
   const Policy p = pick(a, device);
-  plan.kernel = reinterpret_cast<const void*>(find_kernel("attention", target_of(device), attention_kernels::variant(p.types, p.width, p.rows)));
+  plan.kernel = p.kernel;
   const auto merge = find_kernel("attention_merge", target_of(device), attention_kernels::variant(p.types, p.width, 1));
-  plan.config = {p.types, p.width, p.rows, p.splits, reinterpret_cast<int64_t>(merge)};
+  plan.config = {p.types, p.width, p.rows, p.splits, reinterpret_cast<int64_t>(merge), p.scores};
   if (p.splits > 1) {
     plan.workspace_bytes = static_cast<size_t>(a.q.dim(0) * a.q.dim(1) * p.splits * (a.out.dim(2) + 2)) * sizeof(float);
   }
@@ -108,9 +125,10 @@ void fill_cache(Params& p, const AttentionArgs& a, bool paged) {
   p.v_head_stride = a.value_cache.step(1);
 }
 
-template <class T, class KV>
-void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
-  using Params = kernels::AttentionParams<T, KV>;
+/// Params: for T and KV, with a functor or without.
+template <class Params, class T, class KV>
+void launch_as(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
+  using Plain = kernels::AttentionParams<T, KV>;
   constexpr float kLog2e = 1.44269504f;
   const bool paged = a.block_table.defined();
   const auto rows = static_cast<int64_t>(plan.config[2]), splits = plan.config[3];
@@ -126,6 +144,11 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   if (a.softcap > 0.0f) {
     p.softcap = a.softcap * kLog2e;
     p.softcap_inverse = 1.0f / p.softcap;
+  }
+  if constexpr (!std::is_same_v<Params, Plain>) {
+    attention_params::fill_score(p.score, a);
+    p.scale = scale_of(a);
+    if (a.sinks.defined()) p.sinks = a.sinks.as<const float>();
   }
   p.sequences = static_cast<int32_t>(a.kv_length.dim(0));
   p.kv_heads = static_cast<int32_t>(a.key_cache.dim(1));
@@ -146,8 +169,17 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
   if (splits > 1) {
     p.splits = 1;
     p.tiles = static_cast<int32_t>(query_rows);
-    const auto merge = reinterpret_cast<KernelFn<Params>>(plan.config[4]);
+    const auto merge = reinterpret_cast<KernelFn<Plain>>(plan.config[4]);
     merge(stream, Grid{heads_in_all * p.tiles, std::min(threads, 64), 0}, p);
+  }
+}
+
+template <class T, class KV>
+void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
+  switch (static_cast<attention_kernels::RowScores>(plan.config[5])) {
+    case attention_kernels::plain: return launch_as<kernels::AttentionParams<T, KV>, T, KV>(plan, stream, a, workspace);
+    case attention_kernels::scored: return launch_as<kernels::ScoredParams<T, KV, kernels::ScoredMask>, T, KV>(plan, stream, a, workspace);
+    case attention_kernels::tree: return launch_as<kernels::ScoredParams<T, KV, kernels::TreeMask>, T, KV>(plan, stream, a, workspace);
   }
 }
 

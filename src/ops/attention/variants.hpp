@@ -24,4 +24,12 @@ constexpr Width width_of(int64_t dim) { return dim <= 64 ? up_to_64 : dim <= 128
 
 constexpr uint32_t variant(Types types, uint32_t width, int rows) { return types << 8 | width << 4 | static_cast<uint32_t>(rows); }
 
+/// What is seen and how scores change. plain: causal and window masks and the soft-cap. The others are functors, of the kernel "attention.scored".
+enum RowScores : uint32_t { plain, scored, tree };
+constexpr uint32_t scored_variant(Types types, uint32_t width, RowScores scores) { return types << 8 | width << 4 | scores; }
+/// Query rows of a program where there are several: devices that compile on use have kernels of one row alone.
+constexpr int many_rows(bool compiles_on_use) { return compiles_on_use ? 1 : 4; }
+/// The same with functors, whatever the number of queries. Four rows take three times as long to compile: only where caches have the dtype of the queries.
+constexpr int scored_rows(bool same_dtype, bool compiles_on_use) { return same_dtype ? many_rows(compiles_on_use) : 1; }
+
 }  // namespace monotile::ops::attention_kernels

@@ -81,11 +81,49 @@ MT_FN auto load_cache(Ctx& ctx, const CodeRows& rows, const At& at) {
   return eval(ctx, at, map([](auto code, auto s) { return code * s; }, load_codes(ctx, rows.codes, at), scale));
 }
 
+/// What rows see and how their scores change, in units of log2: causal and window masks and the soft-cap, by the parameters alone.
+/// The other masks and scores: `FunctorScores` (attention_scored.hpp).
+struct PlainScores {
+  template <class T, class KV>
+  using Params = AttentionParams<T, KV>;
+
+  template <class P>
+  static MT_FN float query_scale(const P& p) {
+    return p.scale_log2;
+  }
+  /// Keys that any row of [first_row, last_row) may see.
+  template <class P>
+  static MT_FN KeyRange keys(const P& p, const AttentionWork& w, int64_t first_row, int64_t last_row) {
+    return {visible_keys(p, w, first_row).first, visible_keys(p, w, last_row - 1).last};
+  }
+  /// Before the keys, once for each row (which may lie behind the last one): what becomes, at each step, what `sees` and `score` are given.
+  /// Here the row's number: its range is worked out at each step, which holds fewer registers.
+  template <class P>
+  static MT_FN int64_t look_up(const P&, const AttentionWork&, int64_t row) {
+    return row;
+  }
+  template <class P>
+  static MT_FN KeyRange row(const P& p, const AttentionWork& w, int64_t row) {
+    return visible_keys(p, w, row);
+  }
+  template <class P>
+  static MT_FN bool sees(const P&, const KeyRange& range, int64_t key) {
+    return key >= range.first && key < range.last;
+  }
+  template <class P>
+  static MT_FN float score(const P& p, float s, const KeyRange&, int64_t /*key*/) {
+    return p.softcap > 0.0f ? p.softcap * fast_tanh(s * p.softcap_inverse) : s;
+  }
+  /// Sinks: none.
+  template <class Ctx, class P, class At, class Tile, class Value>
+  static MT_FN void add_sink(Ctx&, const P&, const At&, int64_t /*row*/, Tile&, Value& /*most*/, Value& /*sum*/) {}
+};
+
 /// `Rows` query rows per program share every key and value that is loaded; each lane group walks its own keys with its own running maximum,
 /// and the groups are merged at the end.
-template <class T, class KV, class L, int Rows>
+template <class T, class KV, class L, int Rows, class Scores = PlainScores>
 struct Attention {
-  using Params = AttentionParams<T, KV>;
+  using Params = typename Scores::template Params<T, KV>;
   static constexpr int max_threads = 128;
 
   template <class Ctx>
@@ -99,7 +137,8 @@ struct Attention {
     const auto value_at = with_cols(at, p.dim_v);
     const int64_t step = tile_rows(ctx, at);
     // Keys keep their lane group whatever the window, so the order of the sums is that of the key's index.
-    int64_t begin = visible_keys(p, w, w.first_row).first, end = visible_keys(p, w, last_row - 1).last;
+    const KeyRange any = Scores::keys(p, w, w.first_row, last_row);
+    int64_t begin = any.first, end = any.last;
     if (p.splits > 1) {
       begin = begin > w.split * kSplitKeys ? begin : w.split * kSplitKeys;
       end = end < (w.split + 1) * kSplitKeys ? end : (w.split + 1) * kSplitKeys;
@@ -113,10 +152,11 @@ struct Attention {
     const auto row_of_query = [&](int j) {  // rows past the end repeat the last one and are not stored
       return query_row(p, w, w.first_row + j < last_row ? w.first_row + j : last_row - 1);
     };
-    const float scale = p.scale_log2;
+    const float scale = Scores::query_scale(p);
     auto q = repeat<Rows>([&](int j) {
       return eval(ctx, at, map([=](auto v) { return v * scale; }, load(ctx, p.q, at_rows(at, row_of_query(j)))));
     });
+    const auto looked_up = repeat<Rows>([&](int j) { return Scores::look_up(p, w, w.first_row + j); });
     auto acc = repeat<Rows>([&](int) { return zeros(ctx, value_at); });
     auto highest = repeat<Rows>([&](int) { return row_fill(at, -kInfinity); });
     auto total = repeat<Rows>([&](int) { return row_fill(at, 0.0f); });
@@ -128,11 +168,11 @@ struct Attention {
       const auto v = load_cache(ctx, values, at_rows(value_at, rows));
       MT_UNROLL
       for (int j = 0; j < Rows; ++j) {
-        const KeyRange range = visible_keys(p, w, w.first_row + j);
+        const auto row = Scores::row(p, w, looked_up[j]);
         const auto score = map(
             [&](auto s, auto index) {
-              const float capped = p.softcap > 0.0f ? p.softcap * fast_tanh(s * p.softcap_inverse) : s;
-              return index >= range.first && index < range.last && index < end ? capped : -kInfinity;
+              const float changed = Scores::score(p, s, row, index);
+              return Scores::sees(p, row, index) && index < end ? changed : -kInfinity;
             },
             row_reduce<Sum>(ctx, at, map([](auto a, auto b) { return a * b; }, q[j], k)), key);
         const auto above = map([](auto a, auto b) { return a > b ? a : b; }, highest[j], score);
@@ -148,10 +188,10 @@ struct Attention {
 
     MT_UNROLL
     for (int j = 0; j < Rows; ++j) {
-      const auto most = rows_reduce<Max>(ctx, highest[j]);
+      auto most = rows_reduce<Max>(ctx, highest[j]);
       const auto share = map([](auto m, auto all) { return m == -kInfinity ? 0.0f : fast_exp2(m - all); }, highest[j], most);
-      const auto sum = rows_reduce<Sum>(ctx, map([](auto t, auto s) { return t * s; }, total[j], share));
-      const auto result = col_reduce<Sum>(ctx, value_at, eval(ctx, value_at, map([](auto a, auto s) { return a * s; }, acc[j], share)));
+      auto sum = rows_reduce<Sum>(ctx, map([](auto t, auto s) { return t * s; }, total[j], share));
+      auto result = col_reduce<Sum>(ctx, value_at, eval(ctx, value_at, map([](auto a, auto s) { return a * s; }, acc[j], share)));
       if (w.first_row + j >= last_row) continue;
       const int64_t row = row_of_query(j);
       const auto first = first_row_only(value_at);
@@ -161,6 +201,7 @@ struct Attention {
         store_row_value(ctx, slot, first, most);
         store_row_value(ctx, slot + 1, first, sum);
       } else {
+        Scores::add_sink(ctx, p, first, row, result, most, sum);
         finish(ctx, p, first, row, result, most, sum);
       }
     }
@@ -175,38 +216,6 @@ struct Attention {
     const int64_t heads = static_cast<int64_t>(p.kv_heads) * p.group;
     float* lse = p.log_sum_exp + row / heads * p.lse_token_stride + row % heads * p.lse_head_stride;
     store_row_value(ctx, lse, first, map([](auto m, auto s) { return s == 0.0f ? -kInfinity : m * 0.693147181f + fast_log(s); }, most, sum));
-  }
-};
-
-/// Joins the splits of each (token, head) in order of their keys.
-template <class T, class KV, class L>
-struct MergeSplits {
-  using Params = AttentionParams<T, KV>;
-  static constexpr int max_threads = 128;
-
-  template <class Ctx>
-  static MT_FN void run(Ctx& ctx, const Params& p) {
-    const AttentionWork w = attention_work(p, ctx.program, 1);
-    if (w.first_row >= w.query_rows) return;
-    const int64_t row = query_row(p, w, w.first_row);
-    const auto at = local_rows<L>(ctx, p.dim_v);
-    auto acc = zeros(ctx, at);
-    auto highest = row_fill(at, -kInfinity);
-    auto total = row_fill(at, 0.0f);
-    const int64_t splits = p.partial_splits(w.length);
-    for (int64_t s = 0; s < splits; ++s) {
-      const float* slot = p.partial + (row * p.merge_splits + s) * (p.dim_v + 2);
-      const float m = slot[0], t = slot[1];
-      const auto above = map([=](auto h) { return h > m ? h : m; }, highest);
-      const auto rescale = map([](auto a, auto b) { return a == b ? 1.0f : fast_exp2(a - b); }, highest, above);
-      const auto share = map([=](auto b) { return m == -kInfinity ? 0.0f : fast_exp2(m - b); }, above);
-      total = map([=](auto a, auto r, auto x) { return a * r + x * t; }, total, rescale, share);
-      const view<const float> values{slot + 2, 0, 0, p.dim_v};
-      assign(ctx, at, acc, map([](auto a, auto r, auto x, auto v) { return a * r + x * v; }, acc, rescale, share,
-                               load(ctx, values, at_rows(at, int64_t{0}))));
-      highest = above;
-    }
-    Attention<T, KV, L, 1>::finish(ctx, p, first_row_only(at), row, acc, highest, total);
   }
 };
 

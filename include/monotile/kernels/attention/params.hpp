@@ -61,6 +61,14 @@ struct AttentionParams {
   }
 };
 
+/// For `Attention` with a functor, which takes the place of causal, window and softcap.
+template <class T, class KV, class Score>
+struct ScoredParams : AttentionParams<T, KV> {
+  Score score;
+  float scale;         ///< of the scores
+  const float* sinks;  ///< per head: a score without a value; may be nullptr
+};
+
 /// How a table on the device is read. Schedules have others: for hints, of which nothing is reported.
 struct TableReader {
   static constexpr bool reports = true;
