@@ -66,6 +66,18 @@ template <cache Hint = cache::normal, class Y, class T, class L, class F>
 MT_FN void store_vectors(Context&, const view<Y>& to, const place<L>& at, F f, const tile<T, L>& x) {
   static_assert(L::exact, "whole aligned vectors");
   constexpr int E = L::vector_elements, kPer = 16 / static_cast<int>(sizeof(Y));
+  if constexpr (kStoresSectors<Hint, Y, L>) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) {
+      Y out[kLanes][E];
+      for (int l = 0; l < kLanes; ++l) {
+        MT_UNROLL
+        for (int e = 0; e < E; ++e) out[l][e] = convert<Y>::apply(f(promote(x.v[l][i * E + e])));
+      }
+      store_sectors(to, at, i, [&](int l, int e) { return out[l][e]; });
+    }
+    return;
+  }
   for (int l = 0; l < kLanes; ++l) {
     Y* const p = row_for<L>(to, at.row[l]) + at.first_col;
     MT_UNROLL

@@ -18,6 +18,7 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr int kWave = MONOTILE_WAVE;
+inline constexpr bool kHalfSectors = true;  ///< stores of half a sector cost as much as of a whole one; as on NVIDIA
 #if defined(MONOTILE_LANE_FIBRES)
 inline constexpr int kLanes = 1;
 #else

@@ -17,6 +17,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 using arch = hip::arch::MONOTILE_TARGET_NAME;
 inline constexpr int kWave = arch::wave;  // lanes that exchange registers
+inline constexpr bool kHalfSectors = false;  ///< stores of half a sector cost as much as of a whole one; not known to gain
 inline constexpr int kLanes = 1;          // lanes that this C++ thread of execution stands for
 
 // --- conversions -------------------------------------------------------------------------------------------------------------------

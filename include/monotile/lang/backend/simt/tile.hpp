@@ -515,11 +515,50 @@ MT_FN vector8 packed8(const U* v) {
   }
 }
 
+/// A lane's eight values of 32 bits are a sector of memory, of which one store writes half: two partial writes of each. Of neighbouring lanes each hands the
+/// other a half, so that together they write whole sectors. For stores that stream, in exact layouts, which all lanes of a wave reach together.
+template <cache Hint, class T, class L>
+inline constexpr bool kStoresSectors =
+    kHalfSectors && Hint == cache::stream && sizeof(T) == 4 && L::exact && L::lanes_per_row != 1 && L::vector_elements == 8;
+
+/// Vector i of the lanes: of(l, e) is element e of lane l.
+template <class T, class L, class Of>
+MT_FN void store_sectors(const view<T>& to, const place<L>& at, int i, Of of) {
+  constexpr int kHalf = 4;
+  T got[kHalf][kLanes];
+  MT_UNROLL
+  for (int e = 0; e < kHalf; ++e) {
+    T sent[kLanes];
+    for (int l = 0; l < kLanes; ++l) sent[l] = at.lane[l] % 2 == 0 ? of(l, kHalf + e) : of(l, e);
+    shuffle_xor(got[e], sent, 1);
+  }
+  for (int l = 0; l < kLanes; ++l) {
+    MT_TURN_OF(l);
+    const int odd = at.lane[l] % 2;
+    T* const p = row_for<L>(to, at.row[l]) + at.first_col + odd * kHalf;
+    MT_UNROLL
+    for (int neighbour = 0; neighbour < 2; ++neighbour) {
+      const int c = L::coord(at.lane[l] - odd + neighbour, i * L::vector_elements, at.width).col;
+      if (!at.live[l] || c >= at.limit) continue;
+      T out[kHalf];
+      MT_UNROLL
+      for (int e = 0; e < kHalf; ++e) out[e] = odd == neighbour ? (odd == 0 ? of(l, e) : of(l, kHalf + e)) : got[e][l];
+      store16_stream(p + c, pack16(out));
+    }
+  }
+}
+
 /// Writes what exists of the tile, converted with one rounding.
 template <cache Hint = cache::normal, class T, class U, class L>
 MT_WORD void store(Context&, const view<T>& to, const place<L>& at, const tile<U, L>& t) {
   constexpr int E = L::vector_elements;
   constexpr int kPer = 16 / static_cast<int>(sizeof(T));
+  if constexpr (kStoresSectors<Hint, T, L>) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i)
+      store_sectors(to, at, i, [&](int l, int e) { return convert<T>::apply(t.v[l][i * E + e]); });
+    return;
+  }
   for (int l = 0; l < kLanes; ++l) {
     if (!L::exact && !at.live[l]) continue;
     MT_TURN_OF(l);

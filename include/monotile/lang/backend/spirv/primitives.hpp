@@ -16,6 +16,7 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr int kWave = 32;
+inline constexpr bool kHalfSectors = false;  ///< stores of half a sector cost as much as of a whole one
 inline constexpr int kLanes = 32;
 
 /// Functions of the device's own library, under the names that its compiler gives them.
