@@ -50,6 +50,6 @@ ctest --test-dir "$dir" --output-on-failure --no-tests=error -L opencl -j 2
 took "tests on opencl:0"
 "$dir/bin/monotile" devices
 took "self-tests"
-"$dir/bin/monotile" bench ops --device opencl:0 --shapes quick --op add_rms_norm softmax --seconds 20
+"$dir/bin/monotile" bench ops --device opencl:0 --shapes quick --op add_rms_norm softmax attention_verify --seconds 20
 took "benchmark"
 printf '%s\n' "${times[@]}"

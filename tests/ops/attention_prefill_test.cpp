@@ -16,7 +16,9 @@ using namespace test;  // NOLINT
 
 class Prefill : public OnDevice {
  protected:
-  const Implementation<AttentionArgs>& kernel() const { return device().kind == DeviceKind::opencl ? ops::attention_portable : ops::attention_tiles; }
+  const Implementation<AttentionArgs>& kernel() const {
+    return device().kind == DeviceKind::opencl ? ops::attention_portable : ops::attention_tiles;
+  }
 
  public:
   void run_tiles(const AttentionArgs& args, Stream& stream) const { run_by(kernel(), args, stream); }

@@ -32,10 +32,18 @@ TEST_P(Rows, ChangesOfScores) {
   uint64_t seed = 50;
   for (const DType dtype : {DType::f32, DType::f16}) {
     check({.dtype = dtype, .heads = 4, .kv_heads = 2, .queries = {20}, .lengths = {50}, .alibi = true}, seed++);
-    check({.dtype = dtype, .heads = 4, .queries = {9, 1}, .lengths = {50, 9}, .page_size = 16, .causal = false, .radius = 11}, seed++);
+    check({.dtype = dtype,
+           .heads = 4,
+           .queries = {9, 1},
+           .lengths = {50, 9},
+           .page_size = 16,
+           .causal = false,
+           .radius = 11},
+          seed++);
     check({.dtype = dtype, .queries = {30}, .lengths = {30}, .radius = 0}, seed++);
     check({.dtype = dtype, .heads = 4, .queries = {20}, .lengths = {40}, .sinks = true}, seed++);
-    check({.dtype = dtype, .heads = 4, .queries = {20}, .lengths = {9}, .window = 4, .sinks = true}, seed++);  // rows of the sink alone
+    check({.dtype = dtype, .heads = 4, .queries = {20}, .lengths = {9}, .window = 4, .sinks = true},
+          seed++);  // rows of the sink alone
     check({.dtype = dtype, .heads = 4, .queries = {20}, .lengths = {40}, .scale = -0.2f, .alibi = true}, seed++);
     check({.dtype = dtype,
            .heads = 4,
@@ -53,18 +61,37 @@ TEST_P(Rows, ChangesOfScores) {
 
 TEST_P(Rows, OneQuery) {
   uint64_t seed = 100;
-  check({.dtype = DType::f32, .heads = 8, .kv_heads = 2, .dim_qk = 128, .dim_v = 128, .queries = {1, 1, 0}, .lengths = {1, 700, 5}, .page_size = 16, .sinks = true}, seed++);
+  check({.dtype = DType::f32,
+         .heads = 8,
+         .kv_heads = 2,
+         .dim_qk = 128,
+         .dim_v = 128,
+         .queries = {1, 1, 0},
+         .lengths = {1, 700, 5},
+         .page_size = 16,
+         .sinks = true},
+        seed++);
   check({.heads = 4, .queries = {1, 1}, .lengths = {600, 30}, .page_size = 16, .alibi = true}, seed++);
   check({.queries = {1}, .lengths = {600}, .window = 9, .prefix = 550}, seed++);
 }
 
 TEST_P(Rows, HeadDimsAndCaches) {
   uint64_t seed = 150;
-  for (const int64_t dim : {1, 80, 128, 256}) check({.dtype = DType::f16, .dim_qk = dim, .dim_v = dim, .queries = {9}, .lengths = {40}, .alibi = true}, seed++);
-  check({.dim_qk = 37, .dim_v = 51, .queries = {9}, .lengths = {40}, .prefix = 20, .placement = {.padding = {5, 3}}}, seed++);
-  for (const DType cache : {DType::f16, DType::bf16}) check({.dtype = DType::f32, .cache = cache, .queries = {9}, .lengths = {40}, .sinks = true}, seed++);
+  for (const int64_t dim : {1, 80, 128, 256})
+    check({.dtype = DType::f16, .dim_qk = dim, .dim_v = dim, .queries = {9}, .lengths = {40}, .alibi = true}, seed++);
+  check({.dim_qk = 37, .dim_v = 51, .queries = {9}, .lengths = {40}, .prefix = 20, .placement = {.padding = {5, 3}}},
+        seed++);
+  for (const DType cache : {DType::f16, DType::bf16})
+    check({.dtype = DType::f32, .cache = cache, .queries = {9}, .lengths = {40}, .sinks = true}, seed++);
   for (const DType cache : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
-    check({.dtype = DType::f32, .cache = cache, .queries = {9}, .lengths = {40}, .page_size = 16, .radius = 5, .scales = Case::per_vector}, seed++);
+    check({.dtype = DType::f32,
+           .cache = cache,
+           .queries = {9},
+           .lengths = {40},
+           .page_size = 16,
+           .radius = 5,
+           .scales = Case::per_vector},
+          seed++);
 }
 
 // Tiles are chosen where there are some.
@@ -76,7 +103,9 @@ TEST_P(Rows, AreTheLastChoice) {
     p.q_start.set_integer(1, most);
     AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
     args.max_query = most;
-    EXPECT_EQ(plan<AttentionArgs>(device(), args).implementation == &ops::attention_portable, device().kind == DeviceKind::opencl) << most << " queries";
+    EXPECT_EQ(plan<AttentionArgs>(device(), args).implementation == &ops::attention_portable,
+              device().kind == DeviceKind::opencl)
+        << most << " queries";
   }
 }
 

@@ -27,7 +27,8 @@ class Verify : public OnDevice {
     if (!has_tiles()) return false;
     if (device().kind == DeviceKind::cpu) return true;
     if (c.dtype == DType::f32 || c.cache != DType::none) return false;
-    return device().kind != DeviceKind::cuda || c.dtype != DType::f16 || c.dim_qk <= 128;  // not built there: see register_prefill.hpp
+    return device().kind != DeviceKind::cuda || c.dtype != DType::f16 ||
+           c.dim_qk <= 128;  // not built there: see register_prefill.hpp
   }
   void check(Case c, uint64_t seed) const {
     if (c.tree_words == 0) c.tree_words = 1;
@@ -74,7 +75,8 @@ TEST_P(Verify, AnyNumberOfDrafts) {
 // Without ancestors and without tokens before them, drafts see themselves alone: each gives its own value.
 TEST_P(Verify, ADraftThatSeesOnlyItself) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    const Case c{.dtype = dtype, .heads = 4, .kv_heads = 2, .queries = {7, 1, 40}, .lengths = {7, 1, 40}, .tree_words = 2};
+    const Case c{
+        .dtype = dtype, .heads = 4, .kv_heads = 2, .queries = {7, 1, 40}, .lengths = {7, 1, 40}, .tree_words = 2};
     for (Kernel kernel : kernels()) {
       if (kernel == &ops::attention_tiles && !tiles_take(c)) continue;
       Problem p(c, 11);
@@ -86,7 +88,8 @@ TEST_P(Verify, ADraftThatSeesOnlyItself) {
         for (int64_t i = 0; i < 4 * 64; ++i) {
           const int64_t kv_head = i / 64 / 2;
           const double own = p.values.get((token * 2 + kv_head) * 64 + i % 64);  // a bit of 16 is a thousandth
-          ASSERT_NEAR(p.out.get(token * 256 + i), own, 1e-6 * std::abs(own)) << kernel->name << ", draft " << token << ", " << i;
+          ASSERT_NEAR(p.out.get(token * 256 + i), own, 1e-6 * std::abs(own))
+              << kernel->name << ", draft " << token << ", " << i;
         }
       }
     }
@@ -101,10 +104,19 @@ TEST_P(Verify, HeadDimsAndDtypes) {
   }
   check({.dim_qk = 96, .dim_v = 40, .queries = {11}, .lengths = {90}}, seed++);
   check({.dtype = DType::f32, .dim_qk = 64, .dim_v = 200, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
-  for (const DType cache : {DType::f16, DType::bf16}) check({.dtype = DType::f32, .cache = cache, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
+  for (const DType cache : {DType::f16, DType::bf16})
+    check({.dtype = DType::f32, .cache = cache, .queries = {11}, .lengths = {90}, .page_size = 16}, seed++);
   for (const DType cache : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
-      check({.dtype = dtype, .cache = cache, .heads = 4, .kv_heads = 2, .queries = {11}, .lengths = {90}, .page_size = 16, .scales = Case::per_vector}, seed++);
+      check({.dtype = dtype,
+             .cache = cache,
+             .heads = 4,
+             .kv_heads = 2,
+             .queries = {11},
+             .lengths = {90},
+             .page_size = 16,
+             .scales = Case::per_vector},
+            seed++);
   }
 }
 
@@ -113,7 +125,14 @@ TEST_P(Verify, ScoresAndUnalignedRows) {
   check({.heads = 4, .queries = {11}, .lengths = {90}, .page_size = 16, .softcap = 2.5f, .sinks = true}, seed++);
   check({.queries = {11}, .lengths = {90}, .scale = -0.2f}, seed++);
   check({.dim_qk = 37, .dim_v = 51, .queries = {20}, .lengths = {90}, .placement = {.padding = {5, 3}}}, seed++);
-  check({.dtype = DType::f32, .heads = 4, .queries = {11}, .lengths = {11}, .softcap = 2.5f, .sinks = true, .placement = {.padding = {3, 1}, .offset = 1}}, seed++);
+  check({.dtype = DType::f32,
+         .heads = 4,
+         .queries = {11},
+         .lengths = {11},
+         .softcap = 2.5f,
+         .sinks = true,
+         .placement = {.padding = {3, 1}, .offset = 1}},
+        seed++);
 }
 
 // A window counts positions, which follow from the depth of a draft, not from its number.
@@ -177,7 +196,8 @@ TEST_P(Verify, OtherBranchesDoNotLeak) {
     p.out.fetch(stream);
     for (int64_t row = 0; row < 6; ++row) {
       for (int64_t i = 0; i < 128; ++i)
-        ASSERT_EQ(std::isnan(p.out.get(row * 128 + i)), row == 2 || row == 4 || row == 5) << kernel->name << ", " << row << ", " << i;
+        ASSERT_EQ(std::isnan(p.out.get(row * 128 + i)), row == 2 || row == 4 || row == 5)
+            << kernel->name << ", " << row << ", " << i;
     }
   }
 }

@@ -19,8 +19,9 @@ template <class T, class KV, class L, class Score>
 void register_scored(uint32_t variant) {
   using Params = kernels::ScoredParams<T, KV, Score>;
   constexpr int kRows = attention_kernels::scored_rows(std::is_same_v<T, KV>, kCompiledOnUse);
-  register_kernel("attention.scored", lang::kTarget, variant,
-                  erase<Params>(&lang::launch<kernels::Attention<T, KV, L, kRows, kernels::FunctorScores<Score>>, Params>));
+  register_kernel(
+      "attention.scored", lang::kTarget, variant,
+      erase<Params>(&lang::launch<kernels::Attention<T, KV, L, kRows, kernels::FunctorScores<Score>>, Params>));
 }
 
 template <class T, class KV, uint32_t Width = 0>
@@ -35,8 +36,10 @@ void register_attention(attention_kernels::Types types) {
                       erase<Params>(&lang::launch<kernels::Attention<T, KV, L, kManyRows>, Params>));
     register_kernel("attention_merge", lang::kTarget, attention_kernels::variant(types, Width, 1),
                     erase<Params>(&lang::launch<kernels::MergeSplits<T, KV, L>, Params>));
-    register_scored<T, KV, L, kernels::ScoredMask>(attention_kernels::scored_variant(types, Width, attention_kernels::scored));
-    register_scored<T, KV, L, kernels::TreeMask>(attention_kernels::scored_variant(types, Width, attention_kernels::tree));
+    register_scored<T, KV, L, kernels::ScoredMask>(
+        attention_kernels::scored_variant(types, Width, attention_kernels::scored));
+    register_scored<T, KV, L, kernels::TreeMask>(
+        attention_kernels::scored_variant(types, Width, attention_kernels::tree));
     register_attention<T, KV, Width + 1>(types);
   }
 }

@@ -23,14 +23,16 @@ struct FunctorScores {
   }
   template <class P>
   static MT_FN KeyRange keys(const P& p, const AttentionWork& w, int64_t first_row, int64_t last_row) {
-    const KeySpan span = p.score.keys(static_cast<int>(w.sequence), position(p, w, first_row), position(p, w, last_row - 1), static_cast<int>(w.length));
+    const KeySpan span = p.score.keys(static_cast<int>(w.sequence), position(p, w, first_row),
+                                      position(p, w, last_row - 1), static_cast<int>(w.length));
     return {span.first < 0 ? 0 : span.first, span.end < w.length ? span.end : w.length};
   }
   /// Rows behind the last one are looked up as the last one: they have no entries in tables.
   template <class P>
   static MT_FN auto look_up(const P& p, const AttentionWork& w, int64_t row) {
     const int64_t r = row < w.query_rows ? row : w.query_rows - 1;
-    return p.score.row(QueryAt{static_cast<int>(w.sequence), static_cast<int>(w.kv_head * p.group + r % p.group), position(p, w, r), static_cast<int>(w.length)});
+    return p.score.row(QueryAt{static_cast<int>(w.sequence), static_cast<int>(w.kv_head * p.group + r % p.group),
+                               position(p, w, r), static_cast<int>(w.length)});
   }
   template <class P, class Row>
   static MT_FN const Row& row(const P&, const AttentionWork&, const Row& looked_up) {
@@ -52,7 +54,8 @@ struct FunctorScores {
     const float sink = p.sinks[row % (static_cast<int64_t>(p.kv_heads) * p.group)] * kLog2e;
     const auto above = map([=](auto m) { return m > sink ? m : sink; }, most);
     const auto rescale = map([](auto m, auto a) { return m == -kInfinity ? 0.0f : fast_exp2(m - a); }, most, above);
-    sum = map([=](auto s, auto r, auto a) { return s * r + (sink == -kInfinity ? 0.0f : fast_exp2(sink - a)); }, sum, rescale, above);
+    sum = map([=](auto s, auto r, auto a) { return s * r + (sink == -kInfinity ? 0.0f : fast_exp2(sink - a)); }, sum,
+              rescale, above);
     assign(ctx, at, result, map([](auto x, auto r) { return x * r; }, result, rescale));
     most = above;
   }

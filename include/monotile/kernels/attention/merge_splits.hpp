@@ -29,8 +29,9 @@ struct MergeSplits {
       const auto share = map([=](auto b) { return m == -kInfinity ? 0.0f : fast_exp2(m - b); }, above);
       total = map([=](auto a, auto r, auto x) { return a * r + x * t; }, total, rescale, share);
       const view<const float> values{slot + 2, 0, 0, p.dim_v};
-      assign(ctx, at, acc, map([](auto a, auto r, auto x, auto v) { return a * r + x * v; }, acc, rescale, share,
-                               load(ctx, values, at_rows(at, int64_t{0}))));
+      assign(ctx, at, acc,
+             map([](auto a, auto r, auto x, auto v) { return a * r + x * v; }, acc, rescale, share,
+                 load(ctx, values, at_rows(at, int64_t{0}))));
       highest = above;
     }
     Attention<T, KV, L, 1>::finish(ctx, p, first_row_only(at), row, acc, highest, total);
