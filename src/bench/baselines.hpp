@@ -11,6 +11,7 @@
 #include "monotile/ops/embedding.hpp"
 #include "monotile/ops/gemm.hpp"
 #include "monotile/ops/norm.hpp"
+#include "monotile/ops/quant.hpp"
 #include "monotile/ops/rope.hpp"
 #include "monotile/ops/sampling.hpp"
 #include "monotile/ops/softmax.hpp"
@@ -39,6 +40,11 @@ Baselines<ops::GatedActivationArgs> baselines(const DeviceInfo& device, const op
 Baselines<ops::SoftmaxArgs> baselines(const DeviceInfo& device, const ops::SoftmaxArgs& args);
 Baselines<ops::EmbeddingArgs> baselines(const DeviceInfo& device, const ops::EmbeddingArgs& args);
 Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo& device, const ops::ArgmaxArgs& args);
+Baselines<ops::RmsNormQuantiseArgs> baselines(const DeviceInfo& device, const ops::RmsNormQuantiseArgs& args);
+Baselines<ops::QuantiseArgs> baselines(const DeviceInfo& device, const ops::QuantiseArgs& args);
+Baselines<ops::DequantiseArgs> baselines(const DeviceInfo& device, const ops::DequantiseArgs& args);
+Baselines<ops::GatedQuantiseArgs> baselines(const DeviceInfo& device, const ops::GatedQuantiseArgs& args);
+Baselines<ops::BiasActivationArgs> baselines(const DeviceInfo& device, const ops::BiasActivationArgs& args);
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& args);
 
 /// OpenBLAS and oneDNN, where this machine has them.

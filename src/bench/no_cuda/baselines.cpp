@@ -13,6 +13,11 @@ Baselines<ops::GatedActivationArgs> baselines(const DeviceInfo&, const ops::Gate
 Baselines<ops::SoftmaxArgs> baselines(const DeviceInfo&, const ops::SoftmaxArgs&) { return {}; }
 Baselines<ops::EmbeddingArgs> baselines(const DeviceInfo&, const ops::EmbeddingArgs&) { return {}; }
 Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo&, const ops::ArgmaxArgs&) { return {}; }
+Baselines<ops::RmsNormQuantiseArgs> baselines(const DeviceInfo&, const ops::RmsNormQuantiseArgs&) { return {}; }
+Baselines<ops::QuantiseArgs> baselines(const DeviceInfo&, const ops::QuantiseArgs&) { return {}; }
+Baselines<ops::DequantiseArgs> baselines(const DeviceInfo&, const ops::DequantiseArgs&) { return {}; }
+Baselines<ops::GatedQuantiseArgs> baselines(const DeviceInfo&, const ops::GatedQuantiseArgs&) { return {}; }
+Baselines<ops::BiasActivationArgs> baselines(const DeviceInfo&, const ops::BiasActivationArgs&) { return {}; }
 
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& args) {
   if (device.device.kind == DeviceKind::hip) return hipblaslt_baseline(device, args);

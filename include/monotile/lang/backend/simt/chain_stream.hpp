@@ -630,11 +630,13 @@ MT_DEVICE void stream_chain(Context& ctx, const Body& body) {
     hopper::fence_barrier_init();
     // What the copy engine is told about rows takes a trip to memory, too.
     body.copied_rows([](const box_view& v) { hopper::prefetch_map(v.map); });
-    // And so do lengths and tables: a line of each by each program, into the cache that all share. Nothing is read yet.
-    body.looked_up([](const int32_t* values, int64_t count) {
+    // And so do lengths, tables and counts: a line of each by each program, into the cache that all share. Nothing is read yet.
+    const auto bring_near = [](const int32_t* values, int64_t count) {
       const int64_t first = int64_t{32} * program_number();
       if (values != nullptr && first < count) hopper::prefetch_line(values + first);
-    });
+    };
+    body.looked_up(bring_near);
+    bring_near(counts_of(body), Body::Counts::first_arrival + int64_t{body.sequences()} * body.groups());
   }
   ctx.barrier();
   if (warp == Traits::waves) return stream_copy_first<Cfg>(body, memory, lane);
