@@ -1,7 +1,7 @@
 // Which comparison kernels fit a call, and their launches.
 
 #include "bench/baselines.hpp"
-#include "bench/cuda/check.hpp"
+#include "bench/cuda/baseline_launch.hpp"
 #include "bench/cuda/cublaslt.hpp"
 #include "bench/cuda/cudnn.hpp"
 #include "bench/cuda/naive.cuh"
@@ -10,30 +10,6 @@
 
 namespace monotile::bench {
 namespace {
-
-constexpr int kBlock = 256;
-
-cudaStream_t native_stream(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
-unsigned blocks_of(size_t threads, int block = kBlock) {
-  return static_cast<unsigned>((threads + static_cast<size_t>(block) - 1) / static_cast<size_t>(block));
-}
-void launched() { check_cuda(cudaGetLastError(), "launch of a comparison kernel"); }
-
-/// Calls `f` with a value of the element type.
-template <class F>
-void with_type(DType dtype, const F& f) {
-  if (dtype == DType::f16) return f(__half());
-  if (dtype == DType::bf16) return f(__nv_bfloat16());
-  f(float());
-}
-
-bool packed(std::initializer_list<TensorView> views) {
-  for (const TensorView& view : views) {
-    if (view.defined() && (!view.contiguous() || view.dtype != views.begin()->dtype || view.dim(-1) % 8 != 0))
-      return false;
-  }
-  return is_float(views.begin()->dtype);
-}
 
 /// Threads of a block, a multiple of 32, when each holds `per_thread` vectors of a row.
 int row_threads(int64_t cols, DType dtype, int per_thread) {
