@@ -7,11 +7,15 @@
 
 #include <initializer_list>
 
+#include "bench/baselines.hpp"
 #include "bench/cuda/check.hpp"
 #include "monotile/device.hpp"
 #include "monotile/tensor.hpp"
 
 namespace monotile::bench {
+
+/// The hand-written argmax for packed logits, which baselines.cu lists with the naive one.
+Baselines<ops::ArgmaxArgs> native_argmax(const DeviceInfo& device, const ops::ArgmaxArgs& args);
 
 constexpr int kBlock = 256;
 
