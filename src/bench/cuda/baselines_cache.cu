@@ -13,8 +13,8 @@ bool on_cuda(const DeviceInfo& device) { return device.device.kind == DeviceKind
 int vectors_of(const TensorView& x) { return static_cast<int>(x.dim(-1) * dtype_info(x.dtype).block_bytes / 16); }
 
 native::Pages pages_of(const TensorView& cache, int parts) {
-  return {static_cast<int>(cache.dim(0) * cache.dim(2)), static_cast<int>(cache.dim(1)),
-          static_cast<int>(cache.dim(2)), parts};
+  return {static_cast<int>(cache.dim(0) * cache.dim(2)), static_cast<int>(cache.dim(1)), static_cast<int>(cache.dim(2)),
+          parts};
 }
 
 /// One cache shape, slots as the kernels read them, nobody to tell about bad ones.

@@ -22,8 +22,8 @@ int parts_of(const TensorView& logits) {
 
 /// Rows that the selecting kernels can take `top` of: every part must have as many, padding included.
 bool can_select(const TensorView& logits, int64_t top) {
-  return packed({logits}) && logits.dim(0) <= native::kSelectedRows && parts_of(logits) <= native::kMostParts && top >= 1 &&
-         top <= native::kMostTop && top <= logits.dim(1);
+  return packed({logits}) && logits.dim(0) <= native::kSelectedRows && parts_of(logits) <= native::kMostParts &&
+         top >= 1 && top <= native::kMostTop && top <= logits.dim(1);
 }
 
 template <class T>
@@ -103,9 +103,9 @@ Baselines<ops::ArgmaxArgs> native_argmax(const DeviceInfo& device, const ops::Ar
            [parts = split(device, a.logits.dim(0))](Stream& stream, const ops::ArgmaxArgs& args) {
              with_type(args.logits.dtype, [&](auto type) {
                using T = decltype(type);
-               native::argmax<T><<<dim3(parts, static_cast<unsigned>(args.logits.dim(0))), kBlock, 0,
-                                   native_stream(stream)>>>(args.ids.as<int>(), args.logits.as<T>(),
-                                                            static_cast<int>(args.logits.dim(1)));
+               native::argmax<T>
+                   <<<dim3(parts, static_cast<unsigned>(args.logits.dim(0))), kBlock, 0, native_stream(stream)>>>(
+                       args.ids.as<int>(), args.logits.as<T>(), static_cast<int>(args.logits.dim(1)));
                launched();
              });
            }}};

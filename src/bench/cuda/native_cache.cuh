@@ -135,8 +135,8 @@ __global__ void norm_rope_append(HeadRows<T> a, Pages pages, size_t work) {
   const bool is_q = head < a.heads, is_v = head >= a.heads + pages.heads;
   const int kv_head = is_q ? 0 : is_v ? head - a.heads - pages.heads : head - a.heads;
   const size_t q_at = (token * static_cast<size_t>(a.heads) + static_cast<size_t>(head)) * static_cast<size_t>(dim),
-               kv_at = (token * static_cast<size_t>(pages.heads) + static_cast<size_t>(kv_head)) *
-                       static_cast<size_t>(dim);
+               kv_at =
+                   (token * static_cast<size_t>(pages.heads) + static_cast<size_t>(kv_head)) * static_cast<size_t>(dim);
   V x = load16((is_q ? a.q + q_at : (is_v ? a.v : a.k) + kv_at) + part * V::kElements);
   float sum = 0;
 #pragma unroll
@@ -149,8 +149,8 @@ __global__ void norm_rope_append(HeadRows<T> a, Pages pages, size_t work) {
     for (int e = 0; e < V::kElements; ++e) x.v[e] = narrow<T>(widen(x.v[e]) * scale * widen(gamma.v[e]));
   }
   const int half = pages.parts / 2, pair = part % half * V::kElements;
-  const size_t angle = static_cast<size_t>(a.positions[token]) * static_cast<size_t>(half * V::kElements) +
-                       static_cast<size_t>(pair);
+  const size_t angle =
+      static_cast<size_t>(a.positions[token]) * static_cast<size_t>(half * V::kElements) + static_cast<size_t>(pair);
 #pragma unroll
   for (int e = 0; e < V::kElements; ++e) {
     const float mine = widen(x.v[e]), other = __shfl_xor_sync(0xffffffffu, mine, half);

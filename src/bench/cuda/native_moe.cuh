@@ -84,8 +84,8 @@ __global__ void router(float* __restrict__ weights, int* __restrict__ experts, c
   experts[lane] = static_cast<int>(expert);
 }
 
-constexpr int kChunk = 1024;       ///< pairs of a block, one a thread
-constexpr int kMostChunks = 256;   ///< so at most 2^18 pairs
+constexpr int kChunk = 1024;      ///< pairs of a block, one a thread
+constexpr int kMostChunks = 256;  ///< so at most 2^18 pairs
 constexpr int kMostExperts = 256;
 
 /// Pairs of each expert in each chunk. Static, because the table is small and a comparison kernel gets no workspace; calls

@@ -72,7 +72,8 @@ __global__ void argmax(int* __restrict__ ids, const T* __restrict__ logits, int 
   const int vectors = cols / V::kElements, stride = parts * static_cast<int>(blockDim.x);
   float best = -INFINITY;
   int at = -1;
-  for (int first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); first < vectors; first += kAtOnce * stride) {
+  for (int first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); first < vectors;
+       first += kAtOnce * stride) {
     V loaded[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -95,10 +96,10 @@ __global__ void argmax(int* __restrict__ ids, const T* __restrict__ logits, int 
 // ---- the k largest, and what follows from them -----------------------------------------------------------------------
 
 constexpr int kSelectThreads = 512;
-constexpr int kPerThread = 16;                             ///< numbers of a part in each thread's registers
-constexpr int kPart = kSelectThreads * kPerThread;         ///< so numbers of a part
-constexpr int kMostTop = 64;                               ///< of a part
-constexpr int kCandidates = kMostParts * kMostTop;         ///< of a row
+constexpr int kPerThread = 16;                      ///< numbers of a part in each thread's registers
+constexpr int kPart = kSelectThreads * kPerThread;  ///< so numbers of a part
+constexpr int kMostTop = 64;                        ///< of a part
+constexpr int kCandidates = kMostParts * kMostTop;  ///< of a row
 constexpr int kFinishThreads = 1024;
 
 constexpr int kSelectedRows = 128;  ///< rows of a call
@@ -107,6 +108,14 @@ struct Normaliser {
   float largest, total;  ///< total of exp(x - largest)
 };
 __device__ Normaliser part_normalisers[kSelectedRows * kMostParts];
+
+/// The digit after the one at `shift`. Those that say nothing new are left out: the lower half of a 16-bit type's numbers,
+/// and of a column what is the same in the whole part.
+template <class T>
+__device__ constexpr int next_digit(int shift) {
+  static_assert(kPart <= 1 << 16);
+  return shift == (sizeof(T) == 2 ? 48 : 32) ? 8 : shift - 8;
+}
 
 /// First launch, grid (parts, rows): the `top` largest of each part, in no order, and its softmax normaliser. Keys are
 /// all different, so digits of 8 bits from the top find the one key above which, itself included, there are `top`.
@@ -143,16 +152,14 @@ __global__ void __launch_bounds__(kSelectThreads) select_of_part(const T* __rest
   total = block_reduce<Add>(total, 0.0f);
   if (thread == 0) part_normalisers[row * kMostParts + part] = {largest, total}, placed = 0;
 
-  uint64_t prefix = 0;  // of the key sought
-  int wanted = top;     // among those that share the prefix
-  int shift = 56;
-  for (;; shift -= 8) {
+  uint64_t prefix = 0, mask = 0;  // digits of the key sought, and which they are
+  int wanted = top;               // among those that share them
+  for (int shift = 56;; shift = next_digit<T>(shift)) {
     if (thread < 256) histogram[thread] = 0;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      const bool shares = shift == 56 || keys[i] >> (shift + 8) == prefix >> (shift + 8);
-      if (shares) atomicAdd(&histogram[(keys[i] >> shift) & 255], 1);
+      if ((keys[i] & mask) == prefix) atomicAdd(&histogram[(keys[i] >> shift) & 255], 1);
     }
     __syncthreads();
     if (thread < 32) {  // 8 digits a lane, the highest digits in lane 0
@@ -173,6 +180,7 @@ __global__ void __launch_bounds__(kSelectThreads) select_of_part(const T* __rest
     }
     __syncthreads();
     prefix |= static_cast<uint64_t>(digit) << shift;
+    mask |= uint64_t{255} << shift;
     wanted -= above;
     const bool all = histogram[digit] == wanted;  // every key with this prefix
     __syncthreads();                              // before the next round clears
@@ -180,8 +188,7 @@ __global__ void __launch_bounds__(kSelectThreads) select_of_part(const T* __rest
   }
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
-    if (keys[i] >> shift >= prefix >> shift)
-      candidates[row * kCandidates + part * top + atomicAdd(&placed, 1)] = keys[i];
+    if ((keys[i] & mask) >= prefix) candidates[row * kCandidates + part * top + atomicAdd(&placed, 1)] = keys[i];
   }
 }
 
@@ -308,9 +315,10 @@ constexpr int kMostHistory = 1024;
 
 /// One block per row: a hash table in shared memory counts the history's tokens, each of which is then changed once.
 template <class T>
-__global__ void penalties(T* __restrict__ logits, const int* __restrict__ history, const int* __restrict__ prompt_length,
-                          const float* __restrict__ repetition, const float* __restrict__ presence,
-                          const float* __restrict__ frequency, int cols, int length) {
+__global__ void penalties(T* __restrict__ logits, const int* __restrict__ history,
+                          const int* __restrict__ prompt_length, const float* __restrict__ repetition,
+                          const float* __restrict__ presence, const float* __restrict__ frequency, int cols,
+                          int length) {
   constexpr int kSlots = 2 * kMostHistory;
   __shared__ int tokens[kSlots], counts[kSlots];
   const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x),
@@ -366,7 +374,8 @@ __global__ void verify(Verification a) {
     if (rejected) break;
   }
   const random::Purpose purpose = rejected ? random::Purpose::residual : random::Purpose::sample;
-  const float *const p = target + static_cast<size_t>(stand) * cols, *const q = draft + static_cast<size_t>(stand) * cols;
+  const float *const p = target + static_cast<size_t>(stand) * cols, *const q =
+                                                                         draft + static_cast<size_t>(stand) * cols;
   uint64_t best = 0;
   for (int col = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * 4; col < a.cols;
        col += parts * static_cast<int>(blockDim.x) * 4) {
@@ -379,7 +388,8 @@ __global__ void verify(Verification a) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       if (!(w.v[e] > 0)) continue;
-      const uint32_t token = static_cast<uint32_t>(col + e), bits = random::bits(seed, position + stand, purpose, token);
+      const uint32_t token = static_cast<uint32_t>(col + e),
+                     bits = random::bits(seed, position + stand, purpose, token);
       const uint64_t key = key_of(w.v[e] / (static_cast<float>(random::exponential_q58(bits)) * 0x1p-58f), token);
       best = key > best ? key : best;
     }
