@@ -3,6 +3,7 @@
 // tensors only.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "bench/cuda/vectors.cuh"
 #include "monotile/random.hpp"
@@ -109,12 +110,13 @@ struct Normaliser {
 };
 __device__ Normaliser part_normalisers[kSelectedRows * kMostParts];
 
-/// The digit after the one at `shift`. Those that say nothing new are left out: the lower half of a 16-bit type's numbers,
-/// and of a column what is the same in the whole part.
+/// The digit after the one at `shift`. Those that say nothing new are left out: bits of fp32 that T does not reach, and of
+/// a column what is the same in the whole part.
 template <class T>
 __device__ constexpr int next_digit(int shift) {
   static_assert(kPart <= 1 << 16);
-  return shift == (sizeof(T) == 2 ? 48 : 32) ? 8 : shift - 8;
+  constexpr int kLast = std::is_same_v<T, __nv_bfloat16> ? 48 : std::is_same_v<T, __half> ? 40 : 32;
+  return shift == kLast ? 8 : shift - 8;
 }
 
 /// First launch, grid (parts, rows): the `top` largest of each part, in no order, and its softmax normaliser. Keys are
