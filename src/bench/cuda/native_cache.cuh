@@ -151,10 +151,16 @@ __global__ void norm_rope_append(HeadRows<T> a, Pages pages, size_t work) {
   const int half = pages.parts / 2, pair = part % half * V::kElements;
   const size_t angle =
       static_cast<size_t>(a.positions[token]) * static_cast<size_t>(half * V::kElements) + static_cast<size_t>(pair);
+  Vector<float> cos[V::kElements / 4], sin[V::kElements / 4];
+#pragma unroll
+  for (int i = 0; i < V::kElements / 4; ++i) {
+    cos[i] = load16(a.cos + angle + 4 * i);
+    sin[i] = load16(a.sin + angle + 4 * i);
+  }
 #pragma unroll
   for (int e = 0; e < V::kElements; ++e) {
     const float mine = widen(x.v[e]), other = __shfl_xor_sync(0xffffffffu, mine, half);
-    const float c = __ldg(a.cos + angle + e), s = __ldg(a.sin + angle + e);
+    const float c = cos[e / 4].v[e % 4], s = sin[e / 4].v[e % 4];
     if (!is_v) x.v[e] = narrow<T>(part < half ? mine * c - other * s : mine * c + other * s);
   }
   if (!live) return;
