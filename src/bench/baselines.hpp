@@ -10,6 +10,8 @@
 #include "monotile/ops/attention.hpp"
 #include "monotile/ops/embedding.hpp"
 #include "monotile/ops/gemm.hpp"
+#include "monotile/ops/kv_cache.hpp"
+#include "monotile/ops/moe.hpp"
 #include "monotile/ops/norm.hpp"
 #include "monotile/ops/quant.hpp"
 #include "monotile/ops/rope.hpp"
@@ -45,6 +47,22 @@ Baselines<ops::QuantiseArgs> baselines(const DeviceInfo& device, const ops::Quan
 Baselines<ops::DequantiseArgs> baselines(const DeviceInfo& device, const ops::DequantiseArgs& args);
 Baselines<ops::GatedQuantiseArgs> baselines(const DeviceInfo& device, const ops::GatedQuantiseArgs& args);
 Baselines<ops::BiasActivationArgs> baselines(const DeviceInfo& device, const ops::BiasActivationArgs& args);
+Baselines<ops::NormRopeAppendArgs> baselines(const DeviceInfo& device, const ops::NormRopeAppendArgs& args);
+Baselines<ops::KvAppendArgs> baselines(const DeviceInfo& device, const ops::KvAppendArgs& args);
+Baselines<ops::KvGatherArgs> baselines(const DeviceInfo& device, const ops::KvGatherArgs& args);
+Baselines<ops::CopyBlocksArgs> baselines(const DeviceInfo& device, const ops::CopyBlocksArgs& args);
+Baselines<ops::GatherRowsArgs> baselines(const DeviceInfo& device, const ops::GatherRowsArgs& args);
+Baselines<ops::RouterArgs> baselines(const DeviceInfo& device, const ops::RouterArgs& args);
+Baselines<ops::AlignArgs> baselines(const DeviceInfo& device, const ops::AlignArgs& args);
+Baselines<ops::RouteArgs> baselines(const DeviceInfo& device, const ops::RouteArgs& args);
+Baselines<ops::DispatchArgs> baselines(const DeviceInfo& device, const ops::DispatchArgs& args);
+Baselines<ops::PermuteArgs> baselines(const DeviceInfo& device, const ops::PermuteArgs& args);
+Baselines<ops::CombineArgs> baselines(const DeviceInfo& device, const ops::CombineArgs& args);
+Baselines<ops::TopKArgs> baselines(const DeviceInfo& device, const ops::TopKArgs& args);
+Baselines<ops::LogprobsArgs> baselines(const DeviceInfo& device, const ops::LogprobsArgs& args);
+Baselines<ops::PenaltiesArgs> baselines(const DeviceInfo& device, const ops::PenaltiesArgs& args);
+Baselines<ops::SampleArgs> baselines(const DeviceInfo& device, const ops::SampleArgs& args);
+Baselines<ops::VerifyArgs> baselines(const DeviceInfo& device, const ops::VerifyArgs& args);
 Baselines<ops::GemmArgs> baselines(const DeviceInfo& device, const ops::GemmArgs& args);
 
 /// OpenBLAS and oneDNN, where this machine has them.

@@ -10,6 +10,9 @@
 
 namespace monotile::bench {
 
+/// The hand-written argmax for packed logits, which baselines.cu lists with the naive one.
+Baselines<ops::ArgmaxArgs> native_argmax(const DeviceInfo& device, const ops::ArgmaxArgs& args);
+
 inline constexpr int kBlock = 256;
 
 inline cudaStream_t native_stream(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }

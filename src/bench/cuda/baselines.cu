@@ -168,7 +168,8 @@ Baselines<ops::EmbeddingArgs> baselines(const DeviceInfo& device, const ops::Emb
 
 Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo& device, const ops::ArgmaxArgs& a) {
   if (device.device.kind != DeviceKind::cuda || !packed({a.logits}) || a.logits.size() > (int64_t{1} << 24)) return {};
-  return {{"naive", "one thread per row", [](Stream& stream, const ops::ArgmaxArgs& args) {
+  Baselines<ops::ArgmaxArgs> list = {
+      {"naive", "one thread per row", [](Stream& stream, const ops::ArgmaxArgs& args) {
              with_type(args.logits.dtype, [&](auto type) {
                using T = decltype(type);
                const int rows = static_cast<int>(args.logits.dim(0));
@@ -177,6 +178,8 @@ Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo& device, const ops::Argmax
                launched();
              });
            }}};
+  for (auto& native : native_argmax(device, a)) list.push_back(std::move(native));
+  return list;
 }
 
 Baselines<ops::AttentionArgs> baselines(const DeviceInfo& device, const ops::AttentionArgs& a) {
