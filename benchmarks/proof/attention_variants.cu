@@ -22,6 +22,7 @@ Variant variant(const char* name) {
 
 std::vector<Variant> attention_variants() {
   return {variant<128, 128, 128, 0>("128 x 128, waits before the turn"), variant<128, 128, 128, 1>("128 x 128, waits within the turn"),
+          variant<128, 128, 128, 5>("128 x 128, next tile ahead"), variant<192, 128, 64, 5>("192 x 128, next tile ahead"),
           variant<128, 128, 128, 3>("128 x 128, without turns"), variant<192, 128, 64, 3>("192 x 128, without turns"),
           variant<192, 128, 64, 0>("192 x 128, waits before the turn"), variant<192, 128, 64, 1>("192 x 128, waits within the turn"),
           variant<128, 128, 64, 1>("128 x 128, waits within the turn")};

@@ -12,7 +12,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 template <class Cfg, class T>
 struct alignas(1024) turned_chain_rings {
   using Traits = warpgroup_chain_traits<Cfg>;
-  smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[1];
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   smem_tile<T, Cfg::dc, Cfg::bn, along::n> turned[Cfg::stages];
