@@ -263,31 +263,32 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   // Places within slots are computed here, not kept in registers.
   const int lane = unforeseen(cx.own_lane), row = lane % 16, half = lane / 16;
   MT_UNROLL
-  for (int b = 0; b < D / 64; ++b) {
-    if (b * 64 >= to.cols) break;
-    const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
-    if (lane == 0) {
-      if (b > 0) {
-        hopper::wait_stores_read<kSlots - 1>();
-      } else {  // the slot of the last block of the tile before, where that had an odd number of them
-        hopper::wait_stores_read<0>();
-      }
-    }
+  for (int first = 0; first < D / 64; first += kSlots) {  // as many blocks as there are slots at a time
+    if (first * 64 >= to.cols) break;
+    if (lane == 0) hopper::wait_stores_read<0>();
     wave_sync();
     MT_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      const auto& left = acc.d[0][b * 8 + 2 * j];
-      const auto& right = acc.d[0][b * 8 + 2 * j + 1];
-      hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), round_pair<T>(left[0][0], left[1][0]),
-                        round_pair<T>(left[2][0], left[3][0]), round_pair<T>(right[0][0], right[1][0]),
-                        round_pair<T>(right[2][0], right[3][0]));
+    for (int b = first; b < first + kSlots && b < D / 64; ++b) {
+      const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
+      MT_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const auto& left = acc.d[0][b * 8 + 2 * j];
+        const auto& right = acc.d[0][b * 8 + 2 * j + 1];
+        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), round_pair<T>(left[0][0], left[1][0]),
+                          round_pair<T>(left[2][0], left[3][0]), round_pair<T>(right[0][0], right[1][0]),
+                          round_pair<T>(right[2][0], right[3][0]));
+      }
     }
     hopper::fence_for_copies();
     wave_sync();
-    if (lane == 0) {
-      hopper::store_box(to.map, slot, b * 64, at.x, at.y + (single ? cx.first_row : cx.first_row / to.box_x), at.z);
-      hopper::close_stores();
+    if (lane != 0) continue;
+    MT_UNROLL
+    for (int b = first; b < first + kSlots && b < D / 64; ++b) {
+      const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
+      if (b * 64 < to.cols)  // the others lie outside
+        hopper::store_box(to.map, slot, b * 64, at.x, at.y + (single ? cx.first_row : cx.first_row / to.box_x), at.z);
     }
+    hopper::close_stores();
   }
 }
 
