@@ -416,8 +416,8 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
   }
 }
 
-/// What a multiplying warpgroup does with the blocks that it is told of.
-template <class Cfg, class Body, class Memory, class A, class B, class C>
+/// What a multiplying warpgroup does with the blocks that it is told of. DA, DC: the columns of tiles that exist.
+template <class Cfg, int DA, int DC, class Body, class Memory, class A, class B, class C>
 MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, int warp, int lane, A a, B b, C c) {
   using T = typename Body::element;
   using Traits = warpgroup_chain_traits<Cfg>;
@@ -455,7 +455,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   };
   if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   row_acc<mma_rows, 16, Cfg::bn> s;
-  row_acc<mma_rows, 16, Cfg::dc> o;
+  row_acc<mma_rows, 16, DC> o;
   row_operand<mma_rows, 16, Cfg::bn> weights;
   const auto scale = [](float x, float r) { return x * r; };
   const auto told = [&](const int& word) { return told_word(word, lane); };
@@ -505,7 +505,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const uint32_t from_a = Traits::a_stages > 1 ? static_cast<uint32_t>(same_for_all(static_cast<int>(own_a))) : own_a;
       in_turn([&] {
         hopper::barrier_wait(at_of(offsetof(Memory, b_at), kPlace), parity_b);
-        issue_first<Cfg::bm, Cfg::da, T>(cx, s, from_a, from_b);
+        issue_first<Cfg::bm, DA, T>(cx, s, from_a, from_b);
         hopper::barrier_wait(at_of(offsetof(Memory, c_at), kBehind), parity_c);
         issue_second(cx, o, weights, from_c);
       });
@@ -514,7 +514,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       if constexpr (kLate) find_places(b.count);
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
       in_turn([&] {
-        issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
+        issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b);
         issue_second(cx, o, weights, from_c);
       });
       if constexpr (!kLate) look_ahead();
@@ -572,7 +572,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
         b.wait_full();
         find_places(b.count);
         const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-        in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b); });
+        in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
         if constexpr (!kLate) look_ahead();
         hopper::products_wait<0>();
         pin(s);
@@ -661,7 +661,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
               const auto from_a = static_cast<uint32_t>(same_for_all(own_a)), from_b = static_cast<uint32_t>(same_for_all(at_b));
               in_turn([&] {
                 issue_second(cx, o, weights, from_c);
-                issue_first<Cfg::bm, Cfg::da, T>(cx, s, from_a, from_b);
+                issue_first<Cfg::bm, DA, T>(cx, s, from_a, from_b);
               });
               hopper::products_wait<1>();
               pin(o);
@@ -724,8 +724,17 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   }
   hopper::take_registers<Traits::template consumer_registers<Body>>();
   body.each_way([&](const auto& one) {
-    // Or what follows from the number of a lane would be found once for all ways, and kept.
-    multiply_in_turns<Cfg>(one, memory, warpgroup - 1, warp_of_group(), unforeseen(lane), a, b, c);
+    const auto multiply = [&](auto columns) {
+      constexpr int kSpared = decltype(columns)::value;
+      // Or what follows from the number of a lane would be found once for all ways, and kept.
+      multiply_in_turns<Cfg, Cfg::da - kSpared, Cfg::dc - kSpared>(one, memory, warpgroup - 1, warp_of_group(),
+                                                                   unforeseen(lane), a, b, c);
+    };
+    if constexpr (Cfg::da == 256 && Cfg::dc == 256 && !Body::wants_registers) {
+      // A quarter of the products is none for the head dimensions up to 192.
+      if (body.cols_a() <= 192 && body.cols_c() <= 192) return multiply(chain_place<64>{});
+    }
+    multiply(chain_place<0>{});
   });
 }
 
