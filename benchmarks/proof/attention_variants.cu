@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "monotile/kernels/attention/attention_codes.hpp"
 #include "monotile/kernels/attention/attention_prefill.hpp"
 
 namespace proof {
@@ -54,14 +55,26 @@ std::vector<Variant> attention_variants() {
   return {variant<128, 128, 128, 0>("128 x 128, waits before the turn"),
           variant<128, 128, 128, 1>("128 x 128, waits within the turn"),
           variant<128, 128, 128, 5>("128 x 128, next tile ahead"),
-          variant<128, 128, 128, 3>("128 x 128, without turns"),
-          {"128 x 128, causal mask alone", 128, 128, 128, &launch_causal_alone<128, 128, 128, 1>},
-          {"128 x 128, causal mask alone, next tile ahead", 128, 128, 128, &launch_causal_alone<128, 128, 128, 5>},
-          variant<192, 128, 64, 0>("192 x 128, waits before the turn"),
+          variant<128, 128, 128, 9>("128 x 128, tiles planned"),
+          variant<128, 128, 128, 13>("128 x 128, tiles planned, next ahead"),
+          variant<128, 128, 128, 15>("128 x 128, tiles planned, next ahead, without turns"),
+          {"128 x 128, causal mask alone, tiles planned, next ahead", 128, 128, 128, &launch_causal_alone<128, 128, 128, 13>},
           variant<192, 128, 64, 1>("192 x 128, waits within the turn"),
           variant<192, 128, 64, 5>("192 x 128, next tile ahead"),
-          variant<192, 128, 64, 3>("192 x 128, without turns"),
-          variant<128, 128, 64, 1>("128 x 128, waits within the turn")};
+          variant<192, 128, 64, 9>("192 x 128, tiles planned"),
+          variant<192, 128, 64, 13>("192 x 128, tiles planned, next ahead"),
+          variant<128, 64, 256, 1>("128 x 64, waits within the turn"),
+          variant<128, 64, 256, 9>("128 x 64, tiles planned")};
+}
+
+template <int Loop>
+CodesVariant of_codes(const char* name) {
+  using Cfg = lang::chain_config<lang::schedule::turned, 128, 128, 128, 128, 2, 32, 1, 1, Loop>;
+  using K = kernels::AttentionCodes<Cfg, e4m3_t, bfloat16_t>;
+  return {name, 128, 128, &lang::launch_chain<K, kernels::CodedParams<kernels::RangeMask>>};
+}
+std::vector<CodesVariant> codes_variants() {
+  return {of_codes<0>("codes in turns"), of_codes<2>("codes without turns")};
 }
 
 }  // namespace proof

@@ -146,9 +146,9 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
     const int warp = warp_of_group();
     if (warp == 0) {
-      copy_first_operands<Cfg>(body, memory, total, a, b);
+      copy_first_operands<Cfg>(body, memory, total, 0, a, b);
     } else if (warp == 1) {
-      copy_second_operand<Cfg>(body, memory, total, c);
+      copy_second_operand<Cfg>(body, memory, total, 0, c);
     } else {
       turn_chain<Cfg>(memory, warp - 2, lane, c, turned);
     }
@@ -181,7 +181,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
   row_acc<mma_rows, 16, Cfg::bn> s;
   row_acc<mma_rows, 16, Cfg::dc> o, part;
   row_operand<mma_codes, 16, Cfg::bn> codes;
-  row_block rescale;
+  row_block rescale{};
   chain_block block{0}, next{0};
   const auto issue_part = [&](uint32_t from) {
     hopper::products_begin();

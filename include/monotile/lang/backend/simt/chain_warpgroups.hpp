@@ -27,7 +27,8 @@ struct warpgroup_chain_traits {
   static constexpr int a_stages = Cfg::variant / 4 % 2 + 1;  ///< tiles of a on chip
   /// Of what is known about them, since a tile is finished after its a is released.
   static constexpr int kept_tiles = 2 * a_stages;
-  static constexpr int inspectors = 2;                           ///< warps; the other two of their warpgroup copy
+  static constexpr bool plans = Cfg::variant / 8 % 2 == 1;  ///< a warp finds out about tiles before they are needed
+  static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
 };
@@ -64,6 +65,10 @@ struct alignas(1024) warpgroup_chain_memory {
   chain_barriers<Cfg::stages> b_at, c_at;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
+  static constexpr int plans = Traits::plans ? 2 : 1;
+  alignas(8) chain_barriers<plans> plan_at;
+  Tile plan[plans];
+  int planned[plans];  ///< 0: there are no more; else chain_block of the first block, and two more: 1 if there is none
   Tile tile[Traits::kept_tiles];
   int tiles[Traits::kept_tiles];  ///< 0: there are no more; 1: the tile sees no block; 2: it does
   int block[Cfg::stages];  ///< chain_block of b; read for the first one of a tile
@@ -299,7 +304,7 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kChunks = C / 8;
   uint32_t found = 0;
-  MT_UNROLL_BY(2)
+  MT_UNROLL_BY(4)
   for (int i = (look ? 0 : rows * kChunks) + lane; i < R * kChunks; i += lanes) {
     unsigned char* const place = tile.data + Tile::offset(i / kChunks, i % kChunks);
     if (i >= rows * kChunks) {
@@ -323,6 +328,20 @@ MT_DEVICE void each_tile(const Body& body, int total, F f) {
     if (t.exists) f(t);
   }
 }
+/// A struct of another lane, word by word. `reads`: only that one has it.
+template <class V>
+MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
+  static_assert(sizeof(V) % sizeof(int) == 0);
+  struct words {
+    int w[sizeof(V) / sizeof(int)];
+  };
+  words all{};
+  if (reads) all = __builtin_bit_cast(words, v);
+  MT_UNROLL
+  for (int& w : all.w) w = from_lane(w, lane);
+  return __builtin_bit_cast(V, all);
+}
+
 /// The block that is visited after number `j`, with what is to be done with it; -1: none.
 template <class Body, class Tile>
 MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
@@ -331,10 +350,45 @@ MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
   const bool partial = body.partial(t, j), cut = body.rows_of_block(t, j) < Body::Config::bn;
   return j << chain_block::bits | (partial ? chain_block::partial : 0) | (cut ? chain_block::cut : 0);
 }
+/// Finds out about tiles and their first blocks, for those who copy: tables are read and sizes divided meanwhile.
+template <class Body, class Memory, class P>
+MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
+  each_tile(body, total, [&](const auto& t) {
+    const int first = block_after(body, t, body.blocks(t));
+    plan.wait_empty();
+    if (hopper::elect_one()) {
+      memory.plan[plan.at()] = t, memory.planned[plan.at()] = first + 2;
+      hopper::barrier_arrive(plan.full());
+    }
+    wave_sync();
+    plan.next();
+  });
+  plan.wait_empty();
+  if (!hopper::elect_one()) return;
+  memory.planned[plan.at()] = 0;
+  hopper::barrier_arrive(plan.full());
+}
+/// f(tile, its first block), for a copying warp.
+template <bool Plans, class Body, class Memory, class P, class F>
+MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, F f) {
+  if constexpr (Plans) {
+    const int lane = thread_number() % 32;
+    while (true) {
+      plan.wait_full();
+      const int first = told_word(memory.planned[plan.at()], lane);
+      if (first == 0) return;
+      const auto t = all_from_lane(memory.plan[plan.at()], 0, lane == 0);
+      plan.release(lane);
+      f(t, first - 2);
+    }
+  } else {
+    each_tile(body, total, [&](const auto& t) { f(t, block_after(body, t, body.blocks(t))); });
+  }
+}
 /// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
 /// than the products of one.
-template <class Cfg, class Body, class Memory, class A, class B>
-MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, A a, B b) {
+template <class Cfg, class Body, class Memory, class P, class A, class B>
+MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
   constexpr uint32_t kKept = warpgroup_chain_traits<Cfg>::kept_tiles;
   const auto copy_b = [&](const auto& t, int now) {
     const int next = block_after(body, t, now >> chain_block::bits);
@@ -358,8 +412,7 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
     }
     a.next();
   };
-  each_tile(body, total, [&](const auto& t) {
-    int now = block_after(body, t, body.blocks(t));
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
     const bool any = now >= 0;
     for (bool first = true; first || now >= 0; first = false) {
       if (now >= 0) now = copy_b(t, now);
@@ -372,10 +425,10 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   hopper::barrier_arrive(a.full());
 }
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
-template <class Cfg, class Body, class Memory, class C>
-MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, C c) {
-  each_tile(body, total, [&](const auto& t) {
-    for (int now = block_after(body, t, body.blocks(t)); now >= 0;) {
+template <class Cfg, class Body, class Memory, class P, class C>
+MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, P plan, C c) {
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
+    while (now >= 0) {
       const chain_block block{now};
       now = block_after(body, t, block.number());
       c.wait_empty();
@@ -701,7 +754,9 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   chain_cursor<Traits::a_stages, static_cast<int>(offsetof(Memory, a_at))> a(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, b_at))> b(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
+  chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
   if (thread == 0) {
+    plan.init(2);                  // who copies
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);
     c.init(Traits::consumers * 4 + Traits::inspectors);
@@ -714,9 +769,11 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
     const int warp = warp_of_group();
     if (warp == 0) {
-      copy_first_operands<Cfg>(body, memory, total, a, b);
+      copy_first_operands<Cfg>(body, memory, total, plan, a, b);
     } else if (warp == 1) {
-      copy_second_operand<Cfg>(body, memory, total, c);
+      copy_second_operand<Cfg>(body, memory, total, plan, c);
+    } else if (Traits::plans && warp == 3) {
+      plan_tiles(body, memory, total, plan);
     } else {
       inspect_chain<Cfg>(memory, warp - 2, lane, c);
     }
