@@ -221,6 +221,18 @@ struct Bench {
       };
       all.push_back({v.name, {}, launch, true, {}});
     }
+    for (const proof::CodesVariant& v : proof::codes_variants()) {
+      if (!s.codes) continue;
+      const auto launch = [this, v](Stream& on, const AttentionArgs& a) {
+        const int64_t heads = fill::heads_per_tile(a, v.bm, true);
+        kernels::CodedParams<kernels::RangeMask> p{
+            fill::prefill_params<kernels::RangeMask>(a, heads, v.bm / heads, v.bn)};
+        fill::fill_score(p.score, a);
+        p.q_scale = p.k_scale = p.v_scale = code_scale;
+        v.launch(on, Grid{info.units, 0}, p);
+      };
+      all.push_back({v.name, {}, launch, true, {}});
+    }
   }
   void add_cudnn(std::vector<Candidate>& all, const Shape& s, const Buffers& b) {
     // Its call knows dense sequences of one length, and pages.
@@ -502,7 +514,7 @@ int main(int argc, char** argv) {
       all.push_back(bench.chosen(s, buffers[0]));
     else
       all = bench.candidates(s, buffers[0]);
-    if (set == "variants") bench.add_variants(all, s, buffers[0]);
+    if (set == "variants" || set == "wide" || set == "codes") bench.add_variants(all, s, buffers[0]);
     if (s.queries > 1 && !random_set) std::erase_if(all, [](const Candidate& c) { return c.name == "portable"; });
     if (!random_set && !s.mask.any() && set != "codes" && set != "variants") {
       const ScopedTarget ampere(Target::cuda_sm80);

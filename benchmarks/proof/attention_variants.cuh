@@ -17,4 +17,12 @@ struct Variant {
 };
 std::vector<Variant> attention_variants();
 
+/// The same for codes of 8 bits.
+struct CodesVariant {
+  const char* name;
+  int bm, bn;
+  void (*launch)(monotile::Stream&, const monotile::Grid&, const monotile::kernels::CodedParams<monotile::kernels::RangeMask>&);
+};
+std::vector<CodesVariant> codes_variants();
+
 }  // namespace proof

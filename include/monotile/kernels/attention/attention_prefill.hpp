@@ -150,7 +150,7 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
       using Changes = typename Score::Changes;
       const Changes changes = p.score.changes();
       if (changes == Changes::cap && p.scale > 0.0f) return f(CappedAttention<AttentionPrefill>{*this});
-      if (changes == Changes::slope) return f(SlopedAttention<AttentionPrefill>{*this});
+      if (changes == Changes::slope && p.scale > 0.0f) return f(SlopedAttention<AttentionPrefill>{*this});
     }
     f(*this);
   }
@@ -161,101 +161,6 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   }
 };
 
-/// Scores by a soft-cap alone: cap tanh(score / cap), in powers of 2 from the start.
-template <class Base>
-struct CappedAttention : Base {
-  static constexpr bool wants_registers = false;
-  using Base::kLog2e;
-  using Base::p;
-
-  template <class Ctx, class State, class Acc, class Hides>
-  MT_FN auto weigh(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides) const {
-    const float inner = p.scale * p.score.softcap_inverse, cap = p.score.softcap * kLog2e;
-    const auto capped = [=](float x) { return cap * near_tanh(x * inner); };
-    if constexpr (!__is_same(Hides, known<false>)) {
-      map_cells(cx, s, capped);
-      if (hides) this->hide_unseen(cx, s, t, block);
-      return this->template weigh_seen<0>(cx, state, s, 1.0f);
-    } else {
-      // A cap keeps the order of scores: the largest is found before it, and its subtraction is part of the last
-      // multiplication. Up to 3/4 of the cap a polynomial does (a relative error of 1.1e-5, even over [0, 3/4]); for a wave
-      // with a larger score tanh, which takes two more exponentials.
-      constexpr float kWithin = 0.75f, c0 = 0.999989025f, c1 = -0.332697295f, c2 = 0.12742904f, c3 = -0.0354548792f;
-      auto highest = state.highest;
-      fill_rows(cx, highest, -kInfinity);
-      highest = row_max(cx, s, highest);
-      const bool beyond = any_beyond(cx, s, kWithin / inner);
-      settle(cx);  // a branch follows
-      const auto before = state.highest;
-      state.highest = map_rows([&](float b, float x) { return max_of(b, capped(x)); }, before, highest);
-      const auto rescale = map_rows([](float b, float m) { return weight_exp2(b - m); }, before, state.highest);
-      if (beyond) {
-        scale_rows(cx, s, state.highest, [&](float x, float m) { return weight_exp2(capped(x) - m); });
-      } else {
-        const float square = inner * inner, first = cap * inner;
-        const float p0 = c0 * first, p1 = c1 * first * square, p2 = c2 * first * square * square,
-                    p3 = c3 * first * square * square * square;
-        scale_rows(cx, s, state.highest, [=](float x, float m) {
-          const float y = x * x;
-          return weight_exp2(fma_of(x, fma_of(fma_of(fma_of(p3, y, p2), y, p1), y, p0), -m));
-        });
-      }
-      state.total = map_rows([](float a, float r, float x) { return a * r + x; }, state.total, rescale, row_sum(cx, s));
-      return rescale;
-    }
-  }
-  template <class Ctx, class State, class Acc>
-  MT_FN void finish(Ctx& cx, State& state, Acc& out, const PrefillTile& t) const {
-    this->finish_by(cx, state, out, t, 1.0f, 1.0f);
-  }
-};
-
-template <class Rows>
-struct SlopedState : PrefillState<Rows> {
-  Rows slope;     ///< in powers of 2
-  Rows position;  ///< the bits of an int
-};
-/// Scores that change by a slope times the distance to their key (ALiBi), or not at all: two multiplications for a score.
-template <class Base>
-struct SlopedAttention : Base {
-  static constexpr bool wants_registers = false;
-  using Base::kLog2e;
-  using Base::p;
-
-  template <class Ctx>
-  MT_FN auto begin(Ctx& cx, const PrefillTile& t) const {
-    SlopedState<typename Ctx::rows> state{Base::begin(cx, t)};
-    fill_rows(cx, state.slope, 0.0f);
-    if (p.score.slopes != nullptr) {
-      state.slope = map_rows_at(
-          cx, [&](int row, float) { return p.score.slopes[this->query(t, row).head] * kLog2e; }, state.slope);
-    }
-    state.position = map_rows_at(
-        cx, [&](int row, float) { return Base::bits_of(this->query(t, row).position); }, state.slope);
-    return state;
-  }
-  template <class Ctx, class State, class Acc, class Hides>
-  MT_FN auto weigh(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides) const {
-    struct Line {
-      float slope, start;
-    };
-    map_cells_from(
-        cx, s,
-        [&](int, int col, float slope, float position) {
-          const int distance = block * Base::Config::bn + col - Base::number_of(position);
-          return Line{slope, slope * static_cast<float>(distance)};
-        },
-        [&](float x, const Line& line, int further) {
-          return fma_of(x, p.scale_log2, fma_of(line.slope, static_cast<float>(further), line.start));
-        },
-        state.slope, state.position);
-    if (hides) this->hide_unseen(cx, s, t, block);
-    return this->template weigh_seen<0>(cx, state, s, 1.0f);
-  }
-  template <class Ctx, class State, class Acc>
-  MT_FN void finish(Ctx& cx, State& state, Acc& out, const PrefillTile& t) const {
-    this->finish_by(cx, state, out, t, 1.0f, 1.0f);
-  }
-};
-
 }  // namespace monotile::kernels
+
+#include "monotile/kernels/attention/one_change.hpp"

@@ -84,6 +84,8 @@ struct warpgroup_product_of_registers;
   MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 64, MT_REGISTERS_0, "32", "33", "34", "35", "36", MT_SUMS_32(0))    \
   MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 128, MT_REGISTERS_0 ", " MT_REGISTERS_1, "64", "65", "66", "67",    \
                                     "68", MT_SUMS_32(0), MT_SUMS_32(32))                                         \
+  MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 192, MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2, "96",   \
+                                    "97", "98", "99", "100", MT_SUMS_32(0), MT_SUMS_32(32), MT_SUMS_32(64))      \
   MT_WARPGROUP_PRODUCT_OF_REGISTERS(T, types, 256,                                                                \
                                     MT_REGISTERS_0 ", " MT_REGISTERS_1 ", " MT_REGISTERS_2 ", " MT_REGISTERS_3,   \
                                     "128", "129", "130", "131", "132", MT_SUMS_32(0), MT_SUMS_32(32),            \

@@ -180,20 +180,6 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
   wave_sync();
 }
 
-/// A struct of another lane, word by word. `reads`: only that one has it.
-template <class V>
-MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
-  static_assert(sizeof(V) % sizeof(int) == 0);
-  struct words {
-    int w[sizeof(V) / sizeof(int)];
-  };
-  words all{};
-  if (reads) all = __builtin_bit_cast(words, v);
-  MT_UNROLL
-  for (int& w : all.w) w = from_lane(w, lane);
-  return __builtin_bit_cast(V, all);
-}
-
 /// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
 template <class Counts>
 MT_KEPT int32_t kept_counts[Counts::slots * Counts::slot_size];

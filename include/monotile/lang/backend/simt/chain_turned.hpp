@@ -1,7 +1,7 @@
 #pragma once
 // Chained products of codes of 8 bits on Hopper, whose matrix unit takes them along k alone: two warps turn each block of c
-// on its way, by 16-bit transposes and an exchange of bytes. Multiplying warpgroups have 64 rows of a tile each and go their
-// own ways, so that some weigh while others multiply; the second product of a block is under way with the first of the next
+// on its way, by 16-bit transposes and an exchange of bytes. Multiplying warpgroups have 64 rows of a tile each and multiply in
+// turns, so that some weigh while others multiply; the second product of a block is under way with the first of the next
 // one, and sums of its own. What a block adds to the sums is a product of its own, which fp32
 // adds up: the unit's own sums of codes lose bits over long rows. For sm_90a and the emulated one.
 
@@ -12,7 +12,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 template <class Cfg, class T>
 struct alignas(1024) turned_chain_rings {
   using Traits = warpgroup_chain_traits<Cfg>;
-  smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[1];
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   smem_tile<T, Cfg::dc, Cfg::bn, along::n> turned[Cfg::stages];
@@ -146,9 +146,9 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
     const int warp = warp_of_group();
     if (warp == 0) {
-      copy_first_operands<Cfg>(body, memory, total, a, b);
+      copy_first_operands<Cfg>(body, memory, total, 0, a, b);
     } else if (warp == 1) {
-      copy_second_operand<Cfg>(body, memory, total, c);
+      copy_second_operand<Cfg>(body, memory, total, 0, c);
     } else {
       turn_chain<Cfg>(memory, warp - 2, lane, c, turned);
     }
@@ -162,6 +162,18 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     return static_cast<uint32_t>(
         same_for_all(hopper::operand_word(base + static_cast<uint32_t>(ring + static_cast<size_t>(at) * bytes))));
   };
+  // Products are issued in turns where nothing else keeps warpgroups apart: they wait for the same blocks, and would then
+  // multiply at the same time and weigh at the same time.
+  constexpr bool kInTurns = Cfg::variant / 2 % 2 == 0;
+  constexpr int kTurn = 1;  // named barriers
+  const auto in_turn = [&](auto issue) {
+    if constexpr (!kInTurns) return issue();
+    hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
+    issue();
+    const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
+    hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
+  };
+  if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   const auto at_of = [&](size_t ring, int number_of_barrier) {
     return base + static_cast<uint32_t>(ring) + 8 * static_cast<uint32_t>(number_of_barrier);
   };
@@ -169,7 +181,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
   row_acc<mma_rows, 16, Cfg::bn> s;
   row_acc<mma_rows, 16, Cfg::dc> o, part;
   row_operand<mma_codes, 16, Cfg::bn> codes;
-  row_block rescale;
+  row_block rescale{};
   chain_block block{0}, next{0};
   const auto issue_part = [&](uint32_t from) {
     hopper::products_begin();
@@ -191,7 +203,8 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
   const auto first = [&](auto& state, const auto& t) {
     b.wait_full();
     next.word = told_word(memory.next[b.at()], lane);
-    issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, place(offsetof(Rings, b), sizeof(memory.b[0]), b.at()));
+    const uint32_t from = place(offsetof(Rings, b), sizeof(memory.b[0]), b.at());
+    in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from); });
     hopper::products_wait<0>();
     pin(s);
     b.release(lane);
@@ -219,7 +232,8 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
                            reinterpret_cast<half_t*>(cx.slots()));
       wave_sync();  // all have read, before the first lane hands c back
     } else {
-      issue_part(place(offsetof(Rings, turned), sizeof(memory.turned[0]), turned.at()));
+      const uint32_t from = place(offsetof(Rings, turned), sizeof(memory.turned[0]), turned.at());
+      in_turn([&] { issue_part(from); });
       add_part();
     }
     turned.release_stage(lane);
@@ -232,10 +246,12 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     };
     turned.count = b.count - 1;
     const uint32_t parity = b.parity(), parity_behind = turned.parity();
-    hopper::barrier_wait(at_of(offsetof(Rings, b_at), kPlace), parity);
-    issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, operand_at(offsetof(Rings, b), sizeof(memory.b[0]), kPlace));
-    hopper::barrier_wait(at_of(offsetof(Rings, turned_at), kBehind), parity_behind);
-    issue_part(operand_at(offsetof(Rings, turned), sizeof(memory.turned[0]), kBehind));
+    in_turn([&] {
+      hopper::barrier_wait(at_of(offsetof(Rings, b_at), kPlace), parity);
+      issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, operand_at(offsetof(Rings, b), sizeof(memory.b[0]), kPlace));
+      hopper::barrier_wait(at_of(offsetof(Rings, turned_at), kBehind), parity_behind);
+      issue_part(operand_at(offsetof(Rings, turned), sizeof(memory.turned[0]), kBehind));
+    });
     next.word = told_word(memory.next[kPlace], lane);
     hopper::products_wait<1>();
     pin(s);

@@ -24,7 +24,11 @@ struct warpgroup_chain_traits {
   static constexpr int consumer_registers = consumers == 3     ? 160
                                             : wants_more<Body> ? 240
                                                                : 232;
-  static constexpr int inspectors = 2;                           ///< warps; the other two of their warpgroup copy
+  static constexpr int a_stages = Cfg::variant / 4 % 2 + 1;  ///< tiles of a on chip
+  /// Of what is known about them, since a tile is finished after its a is released.
+  static constexpr int kept_tiles = 2 * a_stages;
+  static constexpr bool plans = Cfg::variant / 8 % 2 == 1;  ///< a warp finds out about tiles before they are needed
+  static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
 };
@@ -50,17 +54,23 @@ using tile_of_chain = decltype(some_body<Body>().tile(0));
 
 template <class Cfg, class T, class Tile>
 struct alignas(1024) warpgroup_chain_memory {
-  smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
+  using tile_type = Tile;
+  using Traits = warpgroup_chain_traits<Cfg>;
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[Traits::a_stages];
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   unsigned char result[warpgroup_chain_traits<Cfg>::consumers * 4 * warpgroup_chain_traits<Cfg>::result_slots *
                        warpgroup_chain_traits<Cfg>::slot_bytes];
-  alignas(8) chain_barriers<1> a_at;
+  alignas(8) chain_barriers<Traits::a_stages> a_at;
   chain_barriers<Cfg::stages> b_at, c_at;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
-  Tile tile[2];            ///< of two, since a tile is finished after its a is released
-  int tiles[2];            ///< 0: there are no more; 1: the tile sees no block; 2: it does
+  static constexpr int plans = Traits::plans ? 2 : 1;
+  alignas(8) chain_barriers<plans> plan_at;
+  Tile plan[plans];
+  int planned[plans];  ///< 0: there are no more; else chain_block of the first block, and two more: 1 if there is none
+  Tile tile[Traits::kept_tiles];
+  int tiles[Traits::kept_tiles];  ///< 0: there are no more; 1: the tile sees no block; 2: it does
   int block[Cfg::stages];  ///< chain_block of b; read for the first one of a tile
   int next[Cfg::stages];   ///< and of the b after it in this tile: known while this one is multiplied
   int look[Cfg::stages];   ///< chain_block of c if it is to be inspected; 0: it is not; -1: there are no more blocks
@@ -258,31 +268,32 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   // Places within slots are computed here, not kept in registers.
   const int lane = unforeseen(cx.own_lane), row = lane % 16, half = lane / 16;
   MT_UNROLL
-  for (int b = 0; b < D / 64; ++b) {
-    if (b * 64 >= to.cols) break;
-    const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
-    if (lane == 0) {
-      if (b > 0) {
-        hopper::wait_stores_read<kSlots - 1>();
-      } else {  // the slot of the last block of the tile before, where that had an odd number of them
-        hopper::wait_stores_read<0>();
-      }
-    }
+  for (int first = 0; first < D / 64; first += kSlots) {  // as many blocks as there are slots at a time
+    if (first * 64 >= to.cols) break;
+    if (lane == 0) hopper::wait_stores_read<0>();
     wave_sync();
     MT_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      const auto& left = acc.d[0][b * 8 + 2 * j];
-      const auto& right = acc.d[0][b * 8 + 2 * j + 1];
-      hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), round_pair<T>(left[0][0], left[1][0]),
-                        round_pair<T>(left[2][0], left[3][0]), round_pair<T>(right[0][0], right[1][0]),
-                        round_pair<T>(right[2][0], right[3][0]));
+    for (int b = first; b < first + kSlots && b < D / 64; ++b) {
+      const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
+      MT_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const auto& left = acc.d[0][b * 8 + 2 * j];
+        const auto& right = acc.d[0][b * 8 + 2 * j + 1];
+        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), round_pair<T>(left[0][0], left[1][0]),
+                          round_pair<T>(left[2][0], left[3][0]), round_pair<T>(right[0][0], right[1][0]),
+                          round_pair<T>(right[2][0], right[3][0]));
+      }
     }
     hopper::fence_for_copies();
     wave_sync();
-    if (lane == 0) {
-      hopper::store_box(to.map, slot, b * 64, at.x, at.y + (single ? cx.first_row : cx.first_row / to.box_x), at.z);
-      hopper::close_stores();
+    if (lane != 0) continue;
+    MT_UNROLL
+    for (int b = first; b < first + kSlots && b < D / 64; ++b) {
+      const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
+      if (b * 64 < to.cols)  // the others lie outside
+        hopper::store_box(to.map, slot, b * 64, at.x, at.y + (single ? cx.first_row : cx.first_row / to.box_x), at.z);
     }
+    hopper::close_stores();
   }
 }
 
@@ -293,7 +304,7 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kChunks = C / 8;
   uint32_t found = 0;
-  MT_UNROLL_BY(2)
+  MT_UNROLL_BY(4)
   for (int i = (look ? 0 : rows * kChunks) + lane; i < R * kChunks; i += lanes) {
     unsigned char* const place = tile.data + Tile::offset(i / kChunks, i % kChunks);
     if (i >= rows * kChunks) {
@@ -317,6 +328,20 @@ MT_DEVICE void each_tile(const Body& body, int total, F f) {
     if (t.exists) f(t);
   }
 }
+/// A struct of another lane, word by word. `reads`: only that one has it.
+template <class V>
+MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
+  static_assert(sizeof(V) % sizeof(int) == 0);
+  struct words {
+    int w[sizeof(V) / sizeof(int)];
+  };
+  words all{};
+  if (reads) all = __builtin_bit_cast(words, v);
+  MT_UNROLL
+  for (int& w : all.w) w = from_lane(w, lane);
+  return __builtin_bit_cast(V, all);
+}
+
 /// The block that is visited after number `j`, with what is to be done with it; -1: none.
 template <class Body, class Tile>
 MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
@@ -325,10 +350,46 @@ MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
   const bool partial = body.partial(t, j), cut = body.rows_of_block(t, j) < Body::Config::bn;
   return j << chain_block::bits | (partial ? chain_block::partial : 0) | (cut ? chain_block::cut : 0);
 }
+/// Finds out about tiles and their first blocks, for those who copy: tables are read and sizes divided meanwhile.
+template <class Body, class Memory, class P>
+MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
+  each_tile(body, total, [&](const auto& t) {
+    const int first = block_after(body, t, body.blocks(t));
+    plan.wait_empty();
+    if (hopper::elect_one()) {
+      memory.plan[plan.at()] = t, memory.planned[plan.at()] = first + 2;
+      hopper::barrier_arrive(plan.full());
+    }
+    wave_sync();
+    plan.next();
+  });
+  plan.wait_empty();
+  if (!hopper::elect_one()) return;
+  memory.planned[plan.at()] = 0;
+  hopper::barrier_arrive(plan.full());
+}
+/// f(tile, its first block), for a copying warp.
+template <bool Plans, class Body, class Memory, class P, class F>
+MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, F f) {
+  if constexpr (Plans) {
+    const int lane = thread_number() % 32;
+    while (true) {
+      plan.wait_full();
+      const int first = told_word(memory.planned[plan.at()], lane);
+      if (first == 0) return;
+      const auto t = all_from_lane(memory.plan[plan.at()], 0, lane == 0);
+      plan.release(lane);
+      f(t, first - 2);
+    }
+  } else {
+    each_tile(body, total, [&](const auto& t) { f(t, block_after(body, t, body.blocks(t))); });
+  }
+}
 /// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
 /// than the products of one.
-template <class Cfg, class Body, class Memory, class A, class B>
-MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, A a, B b) {
+template <class Cfg, class Body, class Memory, class P, class A, class B>
+MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
+  constexpr uint32_t kKept = warpgroup_chain_traits<Cfg>::kept_tiles;
   const auto copy_b = [&](const auto& t, int now) {
     const int next = block_after(body, t, now >> chain_block::bits);
     b.wait_empty();
@@ -341,18 +402,17 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   };
   const auto copy_a = [&](const auto& t, bool any) {
     a.wait_empty();
-    if (hopper::elect_one()) memory.tile[a.count % 2] = t, memory.tiles[a.count % 2] = any ? 2 : 1;
+    if (hopper::elect_one()) memory.tile[a.count % kKept] = t, memory.tiles[a.count % kKept] = any ? 2 : 1;
     wave_sync();
     chain_copies<Cfg> to_a{a.full()};
     if (any) {
-      body.load_a(to_a, memory.a, t);
+      body.load_a(to_a, memory.a[a.at()], t);
     } else if (hopper::elect_one()) {
       hopper::barrier_arrive(a.full());
     }
     a.next();
   };
-  each_tile(body, total, [&](const auto& t) {
-    int now = block_after(body, t, body.blocks(t));
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
     const bool any = now >= 0;
     for (bool first = true; first || now >= 0; first = false) {
       if (now >= 0) now = copy_b(t, now);
@@ -361,14 +421,14 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   });
   a.wait_empty();
   if (!hopper::elect_one()) return;
-  memory.tiles[a.count % 2] = 0;
+  memory.tiles[a.count % kKept] = 0;
   hopper::barrier_arrive(a.full());
 }
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
-template <class Cfg, class Body, class Memory, class C>
-MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, C c) {
-  each_tile(body, total, [&](const auto& t) {
-    for (int now = block_after(body, t, body.blocks(t)); now >= 0;) {
+template <class Cfg, class Body, class Memory, class P, class C>
+MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, P plan, C c) {
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
+    while (now >= 0) {
       const chain_block block{now};
       now = block_after(body, t, block.number());
       c.wait_empty();
@@ -409,8 +469,8 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
   }
 }
 
-/// What a multiplying warpgroup does with the blocks that it is told of.
-template <class Cfg, class Body, class Memory, class A, class B, class C>
+/// What a multiplying warpgroup does with the blocks that it is told of. DA, DC: the columns of tiles that exist.
+template <class Cfg, int DA, int DC, class Body, class Memory, class A, class B, class C>
 MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, int warp, int lane, A a, B b, C c) {
   using T = typename Body::element;
   using Traits = warpgroup_chain_traits<Cfg>;
@@ -426,7 +486,10 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   };
   // The operands of products. Those of the next ones are found early, so that little stands between the weights and the
   // turn; there they go to registers that all lanes share.
-  const uint32_t own_a = hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a)) + number * 64 * 128);
+  const auto find_a = [&] {
+    return hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a) + a.at() * sizeof(memory.a[0])) + number * 64 * 128);
+  };
+  uint32_t own_a = find_a();
   uint32_t at_b = 0, at_c = 0;
   const auto find_places = [&](uint32_t number_of_b) {
     const auto place = [&](size_t ring, size_t bytes, uint32_t count, uint32_t panel) {
@@ -445,7 +508,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   };
   if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   row_acc<mma_rows, 16, Cfg::bn> s;
-  row_acc<mma_rows, 16, Cfg::dc> o;
+  row_acc<mma_rows, 16, DC> o;
   row_operand<mma_rows, 16, Cfg::bn> weights;
   const auto scale = [](float x, float r) { return x * r; };
   const auto told = [&](const int& word) { return told_word(word, lane); };
@@ -492,9 +555,10 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const uint32_t from_c = hopper::operand_word(
           base + static_cast<uint32_t>(offsetof(Memory, c) + kBehind * sizeof(memory.c[0])), Cfg::bn * 128);
       const uint32_t parity_b = b.parity(), parity_c = behind().parity();
+      const uint32_t from_a = Traits::a_stages > 1 ? static_cast<uint32_t>(same_for_all(static_cast<int>(own_a))) : own_a;
       in_turn([&] {
         hopper::barrier_wait(at_of(offsetof(Memory, b_at), kPlace), parity_b);
-        issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
+        issue_first<Cfg::bm, DA, T>(cx, s, from_a, from_b);
         hopper::barrier_wait(at_of(offsetof(Memory, c_at), kBehind), parity_c);
         issue_second(cx, o, weights, from_c);
       });
@@ -503,7 +567,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       if constexpr (kLate) find_places(b.count);
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
       in_turn([&] {
-        issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b);
+        issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b);
         issue_second(cx, o, weights, from_c);
       });
       if constexpr (!kLate) look_ahead();
@@ -535,14 +599,18 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     if constexpr (kLate) first_done();
     b.next();
   };
+  using Tile = typename Memory::tile_type;
+  // The last second product of a tile is issued with the first one of the next: results are stored meanwhile.
+  constexpr bool kAhead = Traits::a_stages > 1 && !kLate;
   while (true) {
     a.wait_full();
-    const int state_of_tile = told(memory.tiles[a.count % 2]);
+    const int state_of_tile = told(memory.tiles[a.count % Traits::kept_tiles]);
     if (state_of_tile == 0) break;
-    const auto& t = memory.tile[a.count % 2];
+    const Tile* tile = &memory.tile[a.count % Traits::kept_tiles];
+    if constexpr (kAhead) own_a = find_a();
     clear(cx, o);
-    auto state = body.begin(cx, t);
-    bool more = state_of_tile > 1;
+    auto state = body.begin(cx, *tile);
+    bool more = state_of_tile > 1, issued = false;
     if (more) {
       b.wait_full();
       next.word = told(memory.block[b.at()]);
@@ -550,15 +618,21 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       a.release(lane);
     }
     bool fresh = true;  // sums are zeros
-    while (more) {  // once, but for blocks that are multiplied one by one
+    while (more) {  // once for a tile, but for blocks that are multiplied one by one
+      const Tile& t = *tile;
       chain_block block = next;
-      b.wait_full();
-      find_places(b.count);
-      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-      in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from_b); });
-      if constexpr (!kLate) look_ahead();
-      hopper::products_wait<0>();
-      pin(s);
+      if (!issued) {
+        b.wait_full();
+        find_places(b.count);
+        const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
+        in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
+        if constexpr (!kLate) look_ahead();
+        hopper::products_wait<0>();
+        pin(s);
+      } else if constexpr (kAhead) {
+        look_ahead();
+      }
+      issued = false;
       if constexpr (!kLate) first_done();
       const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
       if (!fresh) scale_rows(cx, o, rescale, scale);
@@ -630,13 +704,39 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       } else {
         if constexpr (kLate) find_places(b.count);
         const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
+        if constexpr (kAhead) {
+          if (!more) {
+            a.wait_full();
+            if (told(memory.tiles[a.count % Traits::kept_tiles]) > 1) {
+              own_a = find_a();
+              b.wait_full();
+              next.word = told(memory.block[b.at()]);
+              const auto from_a = static_cast<uint32_t>(same_for_all(own_a)), from_b = static_cast<uint32_t>(same_for_all(at_b));
+              in_turn([&] {
+                issue_second(cx, o, weights, from_c);
+                issue_first<Cfg::bm, DA, T>(cx, s, from_a, from_b);
+              });
+              hopper::products_wait<1>();
+              pin(o);
+              behind().release_stage(lane);
+              body.finish(cx, state, o, t);
+              tile = &memory.tile[a.count % Traits::kept_tiles];
+              clear(cx, o);
+              state = body.begin(cx, *tile);
+              hopper::products_wait<0>();
+              pin(s);
+              more = issued = fresh = true;
+              continue;
+            }
+          }
+        }
         in_turn([&] { issue_second(cx, o, weights, from_c); });
         hopper::products_wait<0>();
         pin(o);
       }
       behind().release_stage(lane);
     }
-    body.finish(cx, state, o, t);
+    body.finish(cx, state, o, *tile);
   }
   if (lane == 0) hopper::wait_stores_read<0>();
 }
@@ -651,10 +751,12 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   const int thread = thread_number(), warpgroup = same_for_all(thread / 128), lane = thread % 32;
   const auto warp_of_group = [&] { return same_for_all(unforeseen(thread) % 128 / 32); };
   const uint32_t base = shared_address(&memory);
-  chain_cursor<1, static_cast<int>(offsetof(Memory, a_at))> a(base);
+  chain_cursor<Traits::a_stages, static_cast<int>(offsetof(Memory, a_at))> a(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, b_at))> b(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
+  chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
   if (thread == 0) {
+    plan.init(2);                  // who copies
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);
     c.init(Traits::consumers * 4 + Traits::inspectors);
@@ -667,9 +769,11 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
     const int warp = warp_of_group();
     if (warp == 0) {
-      copy_first_operands<Cfg>(body, memory, total, a, b);
+      copy_first_operands<Cfg>(body, memory, total, plan, a, b);
     } else if (warp == 1) {
-      copy_second_operand<Cfg>(body, memory, total, c);
+      copy_second_operand<Cfg>(body, memory, total, plan, c);
+    } else if (Traits::plans && warp == 3) {
+      plan_tiles(body, memory, total, plan);
     } else {
       inspect_chain<Cfg>(memory, warp - 2, lane, c);
     }
@@ -677,8 +781,17 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   }
   hopper::take_registers<Traits::template consumer_registers<Body>>();
   body.each_way([&](const auto& one) {
-    // Or what follows from the number of a lane would be found once for all ways, and kept.
-    multiply_in_turns<Cfg>(one, memory, warpgroup - 1, warp_of_group(), unforeseen(lane), a, b, c);
+    const auto multiply = [&](auto columns) {
+      constexpr int kSpared = decltype(columns)::value;
+      // Or what follows from the number of a lane would be found once for all ways, and kept.
+      multiply_in_turns<Cfg, Cfg::da - kSpared, Cfg::dc - kSpared>(one, memory, warpgroup - 1, warp_of_group(),
+                                                                   unforeseen(lane), a, b, c);
+    };
+    if constexpr (Cfg::da == 256 && Cfg::dc == 256 && !Body::wants_registers) {
+      // A quarter of the products is none for the head dimensions up to 192.
+      if (body.cols_a() <= 192 && body.cols_c() <= 192) return multiply(chain_place<64>{});
+    }
+    multiply(chain_place<0>{});
   });
 }
 

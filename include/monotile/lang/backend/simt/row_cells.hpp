@@ -170,9 +170,20 @@ MT_FN void each_row(Cx& cx, const row_values<Layout, R>& values, F visit) {
   each_row(cx, values, values, [&](int row, float v, float) { visit(row, v); });
 }
 
-/// The largest of each row, and of `values`.
+/// f(first column of this lane, row values...), where lanes of a row may differ.
+template <class Cx, class F, class Layout, int R, class... Rest>
+MT_FN row_values<Layout, R> map_rows_from(Cx& cx, F f, const row_values<Layout, R>& first, const Rest&... rest) {
+  row_values<Layout, R> out;
+  MT_UNROLL
+  for (int s = 0; s < row_values<Layout, R>::slots; ++s) {
+    for (int l = 0; l < kLanes; ++l) out.v[s][l] = f(Layout::at(cx.lane(l), 0).col, first.v[s][l], rest.v[s][l]...);
+  }
+  return out;
+}
+
+/// The largest of what this lane holds of each row, and of `values`.
 template <class Cx, class Layout, int R, int C>
-MT_FN row_values<Layout, R> row_max(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values) {
+MT_FN row_values<Layout, R> lane_max(Cx&, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values) {
   // Two or, in wide tiles, four running values per row: a shorter chain of dependent operations.
   constexpr int kChains = row_acc<Layout, R, C>::wide >= 16 ? 4 : 2;
   row_values<Layout, R> best[kChains];
@@ -184,6 +195,11 @@ MT_FN row_values<Layout, R> row_max(Cx&, row_acc<Layout, R, C>& acc, const row_v
   const auto larger = [](float x, float y) { return max_of(x, y); };
   auto a = map_rows(larger, best[0], best[1]);
   if constexpr (kChains == 4) a = map_rows(larger, a, map_rows(larger, best[2], best[3]));
+  return a;
+}
+/// The largest of the lanes of each row.
+template <class Cx, class Layout, int R>
+MT_FN row_values<Layout, R> largest_of_lanes(Cx&, row_values<Layout, R> a) {
   MT_UNROLL
   for (int bit = Layout::first_bit; bit <= Layout::last_bit; bit *= 2) {
     MT_UNROLL
@@ -194,6 +210,11 @@ MT_FN row_values<Layout, R> row_max(Cx&, row_acc<Layout, R, C>& acc, const row_v
     }
   }
   return a;
+}
+/// The largest of each row, and of `values`.
+template <class Cx, class Layout, int R, int C>
+MT_FN row_values<Layout, R> row_max(Cx& cx, row_acc<Layout, R, C>& acc, const row_values<Layout, R>& values) {
+  return largest_of_lanes(cx, lane_max(cx, acc, values));
 }
 /// The sum of what this lane holds of each row; `row_total` adds up the lanes'.
 template <class Cx, class Layout, int R, int C>
