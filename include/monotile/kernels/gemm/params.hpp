@@ -31,4 +31,12 @@ struct CastRowsParams {
   int64_t rows, cols;
 };
 
+/// Rows to be copied bit for bit; `chunks` programs side by side take a row.
+template <class T>
+struct PackRowsParams {
+  lang::view<const T> from;
+  lang::view<T> to;
+  int64_t rows, cols, chunks;
+};
+
 }  // namespace monotile::kernels

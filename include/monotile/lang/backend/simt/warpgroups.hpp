@@ -16,7 +16,8 @@ struct warpgroup_traits {
   static constexpr int parts = turns || by_stage ? 1 : consumers;                  ///< warpgroups that share the rows of a tile
   /// Registers per lane: 168 at launch; the copying warpgroup gives most of its own away. 24 were tried and spill.
   static constexpr int producer_registers = 40, consumer_registers = 232;
-  static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
+  /// Per warp, blocks of 16 rows on their way out. Where both warpgroups store at a time, a slot for each block: nobody waits for the copy engine.
+  static constexpr int result_slots = Cfg::kind == schedule::cooperative && Cfg::bn == 192 ? 3 : 2, slot_bytes = 16 * 128;
   static constexpr int result_bytes = consumers * 4 * result_slots * slot_bytes;
   static_assert(Cfg::bm / parts % 64 == 0, "a warpgroup multiplies 64 rows at a time");
 };
@@ -110,6 +111,36 @@ MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C, S>& 
         acc.d[s][e] = v[0], acc.d[s][e + 1] = v[1];
       }
     }
+  }
+}
+
+/// acc *= scales of its row and column. All factors of a lane are loaded before the first is used, without a branch between them: one wait instead of one
+/// for each cell. Cells that do not exist take another's.
+template <class Cfg, class T, int R, int C>
+MT_DEVICE void scale_cells(product_context<Cfg, T>& cx, warpgroup_acc<R, C, float>& acc, const tile_coord& t, const cell_scales& s) {
+  using Acc = warpgroup_acc<R, C, float>;
+  using Atom = typename Acc::atom;
+  constexpr int kOfGroup = 4;  // sums of a lane in a group of eight columns: two rows of two neighbours
+  const auto least = [](int a, int b) { return a < b ? a : b; };
+  float rows[Acc::slabs][2], cols[Atom::c_elements / 2];
+  MT_UNROLL
+  for (int slab = 0; slab < Acc::slabs; ++slab) {
+    MT_UNROLL
+    for (int h = 0; h < 2; ++h)
+      rows[slab][h] = s.row(least(t.m + cx.part * Acc::rows + slab * 64 + Atom::c(cx.thread, 2 * h).row, cx.space.rows - 1));
+  }
+  if (s.cols != nullptr) {
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i)
+      cols[i] = s.cols[least(t.n + Atom::c(cx.thread, i / 2 * kOfGroup + i % 2).col, cx.space.cols - 1) * s.col_step];
+  } else {
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i) cols[i] = 1.0f;
+  }
+  MT_UNROLL
+  for (int slab = 0; slab < Acc::slabs; ++slab) {
+    MT_UNROLL
+    for (int e = 0; e < Atom::c_elements; ++e) acc.d[slab][e] *= rows[slab][e % kOfGroup / 2] * cols[e / kOfGroup * 2 + e % 2];
   }
 }
 
