@@ -171,6 +171,8 @@ using CodesSplit = tile_config<schedule::split, 128, 64, 128, 2>;
 using FewPairs = tile_config<schedule::pingpong, 128, 64, 64, 3, 2>;
 using FewHalf = tile_config<schedule::split, 64, 64, 64, 4>;
 using WideCodes = tile_config<schedule::cooperative, 128, 192, 128, 2>;
+using LateCodes = tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 8, 2>;
+using LatePairs = tile_config<schedule::cooperative, 128, 64, 128, 4, 2, 8, 3>;
 using FewCodes = tile_config<schedule::pingpong, 128, 16, 128, 3>;
 
 /// Several tiles for a program, edges in all directions, results by the copy engine and, where rows are not aligned, from registers.
@@ -223,6 +225,19 @@ TEST(WarpgroupsEmulated, SumsOfStages) {
   }
 }
 
+/// A warpgroup that starts later: with fewer stages than it waits for, with as many, with more; several tiles, and none for a program; clusters.
+TEST(WarpgroupsEmulated, WarpgroupsApart) {
+  for (const int k : {128, 256, 384, 912}) {
+    product<LateCodes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 200, .n = 400, .k = k, .programs = 2}, true);
+    product<LatePairs, e4m3_t, float, kernels::ScaledEpilogue>({.m = 400, .n = 72, .k = k, .programs = 2}, true);
+  }
+  const Shape small{.m = 128, .n = 200, .k = 528, .programs = 1};
+  const auto right = product<LateCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, true);
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<LateCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, false)), right)) << "seed " << seed;
+  }
+}
 /// One for all, one each, none; rows and columns that do not exist have none. Several tiles, whose results leave by the copy engine and from registers.
 TEST(WarpgroupsEmulated, FactorsOfRowsAndColumns) {
   for (const auto& [rows, cols] : {std::pair{150, 200}, std::pair{1, 200}, std::pair{150, 0}, std::pair{0, 1}}) {

@@ -54,6 +54,8 @@ inline constexpr TileShape kShapes[kConfigs] = {
     eight_bits(shape_of<kSplit8>(0.38, 6.7, 3.5e6)),
     eight_bits(only_by_table(shape_of<kWidePairs8>(0.569, 1.5, 3.5e6))),
     eight_bits(only_by_table(shape_of<kSquareAlone8>(0.38, 1.5, 3.5e6))),
+    eight_bits(only_by_table(shape_of<kWideLate8>(0.569, 1.0, 3.5e6))),
+    eight_bits(only_by_table(shape_of<kSquareLate8>(0.38, 1.0, 3.5e6))),
     eight_bits(shape_of<kStaged8>(0.5, 4.0)),
     // As many bytes, as many instructions of the same length as the 16-bit tiles; not measured.
     eight_bits(shape_of<kWideInts>(0.657, 5.0, 3.5e6)),

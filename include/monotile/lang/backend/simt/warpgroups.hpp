@@ -377,6 +377,11 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
       }
     };
     constexpr int kTurn = 4;  // named barriers 4 and 5: the matrix units are this warpgroup's
+    int lag = number == 0 ? Cfg::lag : 0;  // stages until the other warpgroup may start
+    const auto let_start = [&] {
+      lag = 0;
+      hopper::named_barrier_arrive(kTurn, 256);
+    };
     Acc acc;
     ring_cursor<Cfg::stages> cursor;
     int i = first;
@@ -387,6 +392,10 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
         hopper::named_barrier_arrive(kTurn, 256);
       }
     }
+    if constexpr (Cfg::lag > 0) {
+      static_assert(kShortSums<T> && Traits::parts == 2, "two warpgroups that share a tile, of sums of stages");
+      if (number == 1 && i < total) hopper::named_barrier_sync(kTurn, 256);
+    }
     for (; i < total; i += Traits::turns ? 2 * stride : stride) {
       const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
@@ -394,7 +403,12 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
         static_assert(!Traits::turns, "both warpgroups add up stages of the same tile");
         add_stages(
             acc, space.k, cursor, [&](int stage, uint32_t phase) { hopper::barrier_wait(full + 8 * stage, phase); },
-            [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); }, release);
+            [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); },
+            [&](int stage) {
+              release(stage);
+              if (Cfg::lag > 0 && lag != 0 && --lag == 0) let_start();
+            });
+        if (Cfg::lag > 0 && lag != 0) let_start();
         finish(cx, acc, t);
       } else {
         acc.keep = 0;
