@@ -129,13 +129,17 @@ MT_DEVICE void scale_cells(product_context<Cfg, T>& cx, warpgroup_acc<R, C, floa
     for (int h = 0; h < 2; ++h)
       rows[slab][h] = s.row(least(t.m + cx.part * Acc::rows + slab * 64 + Atom::c(cx.thread, 2 * h).row, cx.space.rows - 1));
   }
-  if (s.cols != nullptr) {
+  if (s.cols == nullptr) {
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i) cols[i] = 1.0f;
+  } else if (s.col_step == 1 && t.n + C <= cx.space.cols) {  // offsets that the compiler knows: a sixth of the instructions
+    const float* const first = s.cols + t.n + Atom::c(cx.thread, 0).col;
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i) cols[i] = first[i / 2 * 8 + i % 2];
+  } else {
     MT_UNROLL
     for (int i = 0; i < Atom::c_elements / 2; ++i)
       cols[i] = s.cols[least(t.n + Atom::c(cx.thread, i / 2 * kOfGroup + i % 2).col, cx.space.cols - 1) * s.col_step];
-  } else {
-    MT_UNROLL
-    for (int i = 0; i < Atom::c_elements / 2; ++i) cols[i] = 1.0f;
   }
   MT_UNROLL
   for (int slab = 0; slab < Acc::slabs; ++slab) {
@@ -271,8 +275,9 @@ struct ring_cursor {
 /// acc = the products of `count` stages, each stage with sums of its own (kShortSums): those that are done are added up while the next ones are under
 /// way, so that a warpgroup always has products in the queue. Two sets of registers take turns: the halves of a wide tile's columns, or the stages
 /// of one that is narrow enough for three sets. `full(stage, phase)` waits for a stage, `multiply(sums, stage)` issues, `release(stage)` gives it back.
-template <int Stages, class Acc, class Full, class Multiply, class Release>
-MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full full, Multiply multiply, Release release) {
+/// `meanwhile()` is done behind the first products.
+template <int Stages, class Acc, class Full, class Multiply, class Release, class Meanwhile>
+MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full full, Multiply multiply, Release release, Meanwhile meanwhile) {
   constexpr bool kHalves = Acc::cols > 128;
   constexpr int kCols = kHalves ? Acc::cols / 2 : Acc::cols;
   stage_sums<Acc::rows, kCols, 0> even;
@@ -299,8 +304,9 @@ MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full
       oldest.next();
     }
   };
-  if (turns == 0) return;
+  if (turns == 0) return meanwhile();
   issue(even, true, !kHalves);
+  meanwhile();
   MT_NO_UNROLL
   for (; turn + 1 < turns; turn += 2) {
     issue(odd, !kHalves, true);
@@ -397,7 +403,8 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
       if (number == 1 && i < total) hopper::named_barrier_sync(kTurn, 256);
     }
     for (; i < total; i += Traits::turns ? 2 * stride : stride) {
-      const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
+      tile_coord t;
+      if constexpr (!kShortSums<T>) t = tile_at<Cfg>(space, i, static_cast<int>(rank));
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
       if constexpr (kShortSums<T>) {
         static_assert(!Traits::turns, "both warpgroups add up stages of the same tile");
@@ -407,7 +414,8 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
             [&](int stage) {
               release(stage);
               if (Cfg::lag > 0 && lag != 0 && --lag == 0) let_start();
-            });
+            },
+            [&] { t = tile_at<Cfg>(space, i, static_cast<int>(rank)); });
         if (Cfg::lag > 0 && lag != 0) let_start();
         finish(cx, acc, t);
       } else {
@@ -504,7 +512,8 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
           [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); },
           [&](int stage) {
             if (lane == 0) hopper::barrier_arrive(empty + 8 * stage);
-          });
+          },
+          [] {});
     } else {
       acc.keep = 0;
       int previous = -1;
