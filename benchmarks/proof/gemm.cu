@@ -4,13 +4,18 @@
 // since the chip is limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each
 // timed shape, in fp64.
 //
-//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random|weights] [--regimes 1|2] [--list FILE] [--json FILE]
+//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random|odd|fp8|weights] [--regimes 1|2] [--list FILE] [--json FILE]
 //
 // `random` is a sweep over 300 shapes that nobody chose (a fixed seed): the chosen implementation alone against cuBLASLt, and the ten worst with what
 // their tiles give away. It stops after --seconds (default 90). --json writes all of them.
 //
-// `weights` has 1, 4, 16 and 64 rows of bf16 against GGUF weights (q4_k, q8_0), and of int8 against int8 with factors: microseconds, bytes and GB/s of
+// `weights` has 1, 4, 16 and 64 rows of bf16 against GGUF weights, and of int8 against int8 with factors: microseconds, bytes and GB/s of
 // the chosen implementation; no library has these products.
+//
+// `odd` has rows that start off 16 bytes: what is chosen (a tile after packing, or not) and the ring as rows lie, against cuBLASLt.
+//
+// `fp8` has e4m3 operands with a factor for each row and column, bf16 results: every tile against cuBLASLt with the same factors, sums in fp32 (where it has
+// an algorithm).
 //
 // Products of few rows are timed as nodes of a graph, 24 calls over rotating buffers, beside the rate at which their bytes go by.
 //
@@ -19,6 +24,7 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -59,6 +65,7 @@ cudaStream_t queue = nullptr;
 __device__ float element(const void* p, DType d, int64_t i) {
   if (d == DType::f32) return static_cast<const float*>(p)[i];
   if (d == DType::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
+  if (d == DType::f8_e4m3) return static_cast<float>(static_cast<const __nv_fp8_e4m3*>(p)[i]);
   return __half2float(static_cast<const __half*>(p)[i]);
 }
 __global__ void fill_normal(void* p, DType d, size_t n, uint64_t seed) {
@@ -66,6 +73,7 @@ __global__ void fill_normal(void* p, DType d, size_t n, uint64_t seed) {
     if (d == DType::f32) static_cast<float*>(p)[i] = x;
     if (d == DType::bf16) static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(x);
     if (d == DType::f16) static_cast<__half*>(p)[i] = __float2half(x);
+    if (d == DType::f8_e4m3) static_cast<__nv_fp8_e4m3*>(p)[i] = __nv_fp8_e4m3(x);
   });
 }
 struct Matrix {
@@ -73,8 +81,11 @@ struct Matrix {
   DType dtype;
   int64_t rows, cols, stride;
 };
+struct Factors {
+  const float *rows = nullptr, *cols = nullptr;
+};
 /// All elements, or `samples` random ones. worst[0] = largest |error| / bound, worst[1] = elements that are NaN.
-__global__ void verify(Matrix a, Matrix b, Matrix c, int64_t samples, float* worst) {
+__global__ void verify(Matrix a, Matrix b, Matrix c, int64_t samples, float* worst, Factors factors = {}) {
   const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x, all = c.rows * c.cols;
   if (i >= (samples != 0 ? samples : all)) return;
   const int64_t at =
@@ -86,7 +97,12 @@ __global__ void verify(Matrix a, Matrix b, Matrix c, int64_t samples, float* wor
         static_cast<double>(element(a.data, a.dtype, m * a.stride + k)) * element(b.data, b.dtype, n * b.stride + k);
     sum += p, size += fabs(p);
   }
-  double bound = a.cols * 0x1p-24 * size;
+  // Instructions for 8-bit floats cut what they add to sums of 128 products.
+  double bound = (a.dtype == DType::f8_e4m3 ? 0x1p-9 : a.cols * 0x1p-24) * size;
+  if (factors.rows != nullptr) {
+    const double factor = static_cast<double>(factors.rows[m]) * factors.cols[n];
+    sum *= factor, bound *= factor;
+  }
   int exponent;
   frexp(fabs(sum) + bound, &exponent);
   bound += ldexp(1.0, exponent - (c.dtype == DType::f32 ? 24 : c.dtype == DType::bf16 ? 8 : 11));
@@ -114,18 +130,30 @@ class CublasLt {
   }
   int algorithms() const { return count_; }
   /// c = a b^T, fp32 sums.
-  void set_up(int64_t m, int64_t n, int64_t k, DType dtype) {
+  /// With `factors` a factor for each row and column of operands in e4m3, and a bf16 result.
+  void set_up(int64_t m, int64_t n, int64_t k, DType dtype, Factors factors = {}) {
     count_ = 0;
     if (library_ == nullptr) return;
-    const cudaDataType type = dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+    const cudaDataType type = dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::f16 ? CUDA_R_16F : CUDA_R_8F_E4M3;
+    const cudaDataType stored = dtype == DType::f16 ? CUDA_R_16F : CUDA_R_16BF;
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const auto layout = call<decltype(&cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
     call<decltype(&cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate")(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     call<decltype(&cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute")(
         product_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
+    if (factors.rows != nullptr) {
+      const auto set = call<decltype(&cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute");
+      const cublasLtMatmulMatrixScale_t each = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+      const int8_t fast = 0;
+      set(product_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+      set(product_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &factors.cols, sizeof factors.cols);
+      set(product_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &factors.rows, sizeof factors.rows);
+      set(product_, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &each, sizeof each);
+      set(product_, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &each, sizeof each);
+    }
     layout(&weights_, type, k, n, k);
     layout(&activations_, type, k, m, k);
-    layout(&result_, type, n, m, n);
+    layout(&result_, stored, n, m, n);
     cublasLtMatmulPreference_t preference;
     call<decltype(&cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate")(&preference);
     const size_t bytes = kWorkspace;
@@ -177,18 +205,22 @@ struct Bench {
   Stream stream;
   CublasLt vendor;
   float* worst = nullptr;
+  void* workspace = nullptr;
+  Factors factors;  ///< of e4m3 operands
   FILE* list = nullptr;
   bool failed = false;
 
   explicit Bench(const DeviceInfo& device) : info(device), stream(device.device, queue) {
     check(cudaMallocManaged(&worst, 8), "memory");
+    check(cudaMalloc(&workspace, kWorkspace), "workspace");
   }
 
+  static constexpr size_t kWorkspace = size_t{1} << 30;  ///< for copies of operands with rows off 16 bytes
   static lang::matrix_view view(void* data, DType dtype, int64_t rows, int64_t cols) {
     lang::matrix_view v;
     v.data = data, v.dtype = dtype, v.stride = cols;
     v.rows = static_cast<int32_t>(rows), v.cols = static_cast<int32_t>(cols);
-    v.vectors = cols * dtype_info(dtype).block_bytes % 16 == 0;
+    v.vectors = cols * dtype_info(dtype).block_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
     return v;
   }
   TensorView tensor(void* data, DType dtype, int64_t rows, int64_t cols) const {
@@ -200,6 +232,8 @@ struct Bench {
                   int64_t k) {
     const bool across = ops::tiles::lies_across(config);
     if (across && m > ops::tiles::kMostFewRows) return;
+    if (k * dtype_info(dtype).block_bytes % 16 != 0 && ops::tiles::kShapes[config].kind != lang::schedule::ring) return;  // not for the copy engine
+    if (factors.rows != nullptr) return add_as<kernels::ScaledEpilogue>(to, dtype, config, split, m, n, k);
     across ? add_as<kernels::AcrossEpilogue>(to, dtype, config, split, m, n, k)
            : add_as<kernels::AffineEpilogue>(to, dtype, config, split, m, n, k);
   }
@@ -220,8 +254,9 @@ struct Bench {
                   [=, this](void* a, void* b, void* c) {
                     Params p{};
                     p.a = view(across ? b : a, dtype, rows, k), p.b = view(across ? a : b, dtype, cols, k);
-                    p.c = view(c, dtype, m, n);
+                    p.c = view(c, dtype == DType::f16 ? dtype : DType::bf16, m, n);
                     p.tiles = space;
+                    if constexpr (std::is_same_v<Epilogue, kernels::ScaledEpilogue>) p.epilogue.scales = {factors.rows, factors.cols, 1, 1};
                     function(stream, Grid{info.units, 0}, p);
                   },
                   {}});
@@ -243,31 +278,44 @@ struct Bench {
     DType dtype;
     int64_t m, n, k;
     void operator()(void* a, void* b, void* c) const {
-      const ops::GemmArgs args{bench->tensor(c, dtype, m, n), bench->tensor(a, dtype, m, k),
-                               bench->tensor(b, dtype, n, k)};
-      plan(bench->info.device, args).run(bench->stream, args, nullptr);
+      const ops::GemmArgs args = bench->product(a, b, c, dtype, m, n, k);
+      const Plan<ops::GemmArgs> chosen = plan(bench->info.device, args);
+      if (chosen.workspace_bytes > kWorkspace) std::printf("workspace of %zu bytes\n", chosen.workspace_bytes), std::exit(1);
+      chosen.run(bench->stream, args, bench->workspace);
     }
   };
+  ops::GemmArgs product(void* a, void* b, void* c, DType dtype, int64_t m, int64_t n, int64_t k) const {
+    ops::GemmArgs args{tensor(c, dtype == DType::f16 ? dtype : DType::bf16, m, n), tensor(a, dtype, m, k), tensor(b, dtype, n, k)};
+    if (factors.rows != nullptr) {
+      args.a_scale = TensorView(const_cast<float*>(factors.rows), DType::f32, {m}), args.b_scale = TensorView(const_cast<float*>(factors.cols), DType::f32, {n});
+      args.a_scale.device = args.b_scale.device = info.device;
+    }
+    return args;
+  }
   /// What the dispatcher takes: a tile with its split, or kConfigs for products of rows.
-  std::pair<uint32_t, int> choice_of(const ops::GemmArgs& args) const {
-    if (ops::gemm_tiles.supports(args, info) != nullptr) return {ops::tiles::kConfigs, 1};
-    if (ops::gemm_portable.supports(args, info) == nullptr && ops::gemm_tiles.cost(args, info) > ops::gemm_portable.cost(args, info))
-      return {ops::tiles::kConfigs, 1};
+  struct Chosen {
+    uint32_t config = ops::tiles::kConfigs;
+    int split = 1;
+    bool packs = false;
+  };
+  Chosen choice_of(const ops::GemmArgs& args) const {
+    if (ops::gemm_tiles.supports(args, info) != nullptr) return {};
+    if (ops::gemm_portable.supports(args, info) == nullptr && ops::gemm_tiles.cost(args, info) > ops::gemm_portable.cost(args, info)) return {};
     Plan<ops::GemmArgs> p;
     p.device = &info;
     ops::gemm_tiles.plan(args, info, p);
-    return {static_cast<uint32_t>(p.config[0]), static_cast<int>(p.config[1])};
+    return {static_cast<uint32_t>(p.config[0]), static_cast<int>(p.config[1]), p.workspace_bytes != 0};
   }
-  static std::string name_of(std::pair<uint32_t, int> choice) {
-    if (choice.first == ops::tiles::kConfigs) return "rows";
-    return kConfigNames[choice.first] + (choice.second > 1 ? std::to_string(choice.second) : "");
+  static std::string name_of(const Chosen& choice) {
+    if (choice.config == ops::tiles::kConfigs) return "rows";
+    return kConfigNames[choice.config] + (choice.split > 1 ? std::to_string(choice.split) : "") + (choice.packs ? "+pack" : "");
   }
   std::string choice(DType dtype, int64_t m, int64_t n, int64_t k) const {
-    return name_of(choice_of({tensor(worst, dtype, m, n), tensor(worst, dtype, m, k), tensor(worst, dtype, n, k)}));
+    return name_of(choice_of(product(worst, worst, worst, dtype, m, n, k)));
   }
   /// Why a shape may lose, by what its tiles give away and how they are loaded; nothing is said that was not computed.
   std::string reason(DType dtype, int64_t m, int64_t n, int64_t k) const {
-    const auto [config, split] = choice_of({tensor(worst, dtype, m, n), tensor(worst, dtype, m, k), tensor(worst, dtype, n, k)});
+    const auto [config, split, packs] = choice_of(product(worst, worst, worst, dtype, m, n, k));
     if (config == ops::tiles::kConfigs) return "products of rows, without matrix instructions";
     std::string why;
     char text[160];
@@ -276,7 +324,9 @@ struct Bench {
       why += (why.empty() ? "" : "; ") + std::string(text);
     };
     const int64_t bytes = dtype_info(dtype).block_bytes;
-    if (k * bytes % 16 != 0) {
+    if (packs) {
+      say("rows of %ld elements start off 16 bytes: copied first", static_cast<long>(k));
+    } else if (k * bytes % 16 != 0) {
       say("rows of %ld elements start off 16 bytes: no copy engine, loads of single elements, mma.sync", static_cast<long>(k));
     } else if (n * bytes % 16 != 0) {
       say("rows of the result start off 16 bytes: stored from registers, element by element");
@@ -297,7 +347,7 @@ struct Bench {
     worst[0] = worst[1] = 0;
     const int64_t count = samples != 0 ? samples : m * n;
     verify<<<static_cast<unsigned>((count + 127) / 128), 128>>>({a, dtype, m, k, k}, {b, dtype, n, k, k},
-                                                                {c, dtype, m, n, n}, samples, worst);
+                                                                {c, dtype == DType::f16 ? dtype : DType::bf16, m, n, n}, samples, worst, factors);
     check(cudaDeviceSynchronize(), name);
     if (worst[0] <= 1 && worst[1] == 0) return;
     failed = true;
@@ -321,7 +371,6 @@ struct Bench {
         fill_normal<<<256, 256>>>(a, dtype, m * k, 1), fill_normal<<<256, 256>>>(b, dtype, n * k, 2);
         vendor.set_up(0, 0, 0, dtype);
         for (Candidate& candidate : candidates(dtype, m, n, k)) {
-          if (k % 8 != 0 && candidate.name != "chosen" && candidate.name != "ring") continue;
           if (candidate.name.rfind("cublas", 0) == 0) continue;
           check(cudaMemset(c, 0xff, bytes), "poison");
           candidate.run(a, b, c);
@@ -376,6 +425,10 @@ std::vector<Shape> shape_set(const std::string& name) {
         set.push_back({m, n, k});
     }
   }
+  if (name == "odd")
+    set = {{4096, 4096, 4097}, {2048, 6144, 4095}, {1000, 3001, 2001}, {512, 4096, 4098}, {8192, 8192, 8190}, {300, 200, 1001},
+           {64, 14336, 4097},  {16, 4096, 4097},   {1, 14336, 4097},   {1, 4096, 4098}};
+  if (name == "fp8") set = {{8192, 8192, 8192}, {4096, 4096, 4096}, {2048, 6144, 4096}, {16384, 11008, 4096}, {4096, 14336, 4096}, {1024, 4096, 4096}};
   if (name == "random") set = random_shapes(300);
   return set;
 }
@@ -390,9 +443,14 @@ void time_weights(Bench& bench, FILE* json, const std::function<bool()>& over) {
   constexpr int kNodes = 24, kRepeats = 9, kSamples = 64;
   constexpr size_t kCold = size_t{256} << 20;  // all copies together: more than twice what the L2 holds
   std::vector<WeightCase> cases;
+  for (const DType weights : {DType::q8_0, DType::q4_0, DType::q4_k, DType::q6_k, DType::q5_0}) {
+    cases.push_back({weights, 1, 14336, 4096}), cases.push_back({weights, 1, 4096, 14336}), cases.push_back({weights, 1, 4096, 4096});
+  }
   for (const DType weights : {DType::q4_k, DType::q8_0, DType::i8}) {
     for (const auto& [n, k] : std::vector<std::pair<int64_t, int64_t>>{{4096, 4096}, {14336, 4096}, {4096, 14336}, {128256, 4096}}) {
-      for (const int64_t m : {1, 4, 16, 64}) cases.push_back({weights, m, n, k});
+      for (const int64_t m : {1, 4, 16, 64}) {
+        if (m > 1 || n > 100000 || weights == DType::i8) cases.push_back({weights, m, n, k});
+      }
     }
   }
   cudaEvent_t before, after;
@@ -441,24 +499,38 @@ void time_weights(Bench& bench, FILE* json, const std::function<bool()>& over) {
     void* workspace = nullptr;
     if (chosen.workspace_bytes != 0) check(cudaMalloc(&workspace, chosen.workspace_bytes), "workspace");
     check(cudaMemset(c, 0xff, c_bytes), "poison");
-    cudaGraph_t graph;
-    cudaGraphExec_t nodes;
-    chosen.run(bench.stream, args_of(0), workspace);
-    check(cudaStreamSynchronize(queue), "first run");
-    check(cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal), "capture");
-    for (size_t node = 0; node < kNodes; ++node) chosen.run(bench.stream, args_of(node % copies), workspace);
-    check(cudaStreamEndCapture(queue, &graph), "capture");
-    check(cudaGraphInstantiate(&nodes, graph, 0), "graph");
-    std::vector<float> ms;
-    for (int r = -2; r < kRepeats; ++r) {
-      spin<<<1, 32, 0, queue>>>(60000);
-      check(cudaEventRecord(before, queue), "record");
-      check(cudaGraphLaunch(nodes, queue), "graph");
-      check(cudaEventRecord(after, queue), "record");
-      check(cudaEventSynchronize(after), "graph");
-      float elapsed = 0;
-      check(cudaEventElapsedTime(&elapsed, before, after), "elapsed");
-      if (r >= 0) ms.push_back(elapsed / kNodes);
+    const auto time = [&](const Plan<ops::GemmArgs>& taken) {
+      cudaGraph_t graph;
+      cudaGraphExec_t nodes;
+      taken.run(bench.stream, args_of(0), workspace);
+      check(cudaStreamSynchronize(queue), "first run");
+      check(cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal), "capture");
+      for (size_t node = 0; node < kNodes; ++node) taken.run(bench.stream, args_of(node % copies), workspace);
+      check(cudaStreamEndCapture(queue, &graph), "capture");
+      check(cudaGraphInstantiate(&nodes, graph, 0), "graph");
+      std::vector<float> ms;
+      for (int r = -2; r < kRepeats; ++r) {
+        spin<<<1, 32, 0, queue>>>(60000);
+        check(cudaEventRecord(before, queue), "record");
+        check(cudaGraphLaunch(nodes, queue), "graph");
+        check(cudaEventRecord(after, queue), "record");
+        check(cudaEventSynchronize(after), "graph");
+        float elapsed = 0;
+        check(cudaEventElapsedTime(&elapsed, before, after), "elapsed");
+        if (r >= 0) ms.push_back(elapsed / kNodes);
+      }
+      check(cudaGraphExecDestroy(nodes), "graph"), check(cudaGraphDestroy(graph), "graph");
+      return median(ms) * 1e3;
+    };
+    const double us = time(chosen);
+    // Programs of matrix instructions that stay, against others: a group of rows each, and two of them to a multiprocessor.
+    double one_each_us = 0, two_us = 0;
+    if (chosen.implementation == &ops::gemm_portable && chosen.config[4] != 0 && s.m <= 8) {
+      Plan<ops::GemmArgs> other = chosen;
+      other.config[5] = INT32_MAX;
+      one_each_us = time(other);
+      other.config[5] = 2 * bench.info.units;
+      two_us = time(other);
     }
     // Samples against fp64: what is multiplied are the blocks' values, or the codes.
     std::vector<uint16_t> got(static_cast<size_t>(s.m * s.n));
@@ -480,10 +552,12 @@ void time_weights(Bench& bench, FILE* json, const std::function<bool()>& over) {
       worst = std::max(worst, error <= bound ? error / bound : 1e9);  // NaN too
     }
     if (worst > 1) bench.failed = true;
-    const double us = median(ms) * 1e3, bytes = static_cast<double>(a_bytes + b_bytes + c_bytes);
+    const double bytes = static_cast<double>(a_bytes + b_bytes + c_bytes);
     const std::string name = Bench::name_of(bench.choice_of(args_of(0)));
-    std::printf("%2ld x %6ld x %5ld %-5s %-11s %8.1f us %8.2f MB %5.0f GB/s%s\n", static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k),
+    std::printf("%2ld x %6ld x %5ld %-5s %-11s %8.1f us %8.2f MB %5.0f GB/s%s", static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k),
                 dtype_info(s.weights).name, name.c_str(), us, bytes * 1e-6, bytes / us * 1e-3, worst > 1 ? "  WRONG" : "");
+    if (one_each_us > 0) std::printf(" | a group of rows each %.1f us, two programs a multiprocessor %.1f us", one_each_us, two_us);
+    std::printf("\n");
     std::fflush(stdout);
     if (json != nullptr) {
       std::fprintf(json, "%s{\"m\": %ld, \"n\": %ld, \"k\": %ld, \"weights\": \"%s\", \"chosen\": \"%s\", \"us\": %.3f, \"bytes\": %.0f, \"gbs\": %.1f, \"right\": %s}",
@@ -491,7 +565,6 @@ void time_weights(Bench& bench, FILE* json, const std::function<bool()>& over) {
                    bytes / us * 1e-3, worst > 1 ? "false" : "true");
     }
     first = false;
-    check(cudaGraphExecDestroy(nodes), "graph"), check(cudaGraphDestroy(graph), "graph");
     cudaFree(workspace), cudaFree(a), cudaFree(b), cudaFree(c), cudaFree(of_rows), cudaFree(of_columns);
   }
 }
@@ -542,7 +615,16 @@ int main(int argc, char** argv) {
     close_json("");
     return bench.failed ? 1 : 0;
   }
-  const DType dtype = DType::bf16;
+  const DType dtype = set == "fp8" ? DType::f8_e4m3 : DType::bf16;
+  const int64_t element_bytes = dtype_info(dtype).block_bytes;
+  if (set == "fp8") {
+    std::vector<float> values(16384);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = (1.0f + static_cast<float>(i % 7)) / 64.0f;
+    float* data = nullptr;
+    check(cudaMalloc(&data, values.size() * 4), "factors");
+    check(cudaMemcpy(data, values.data(), values.size() * 4, cudaMemcpyHostToDevice), "factors");
+    bench.factors = {data, data};
+  }
   const std::vector<Shape> shapes = shape_set(set);
   size_t most = 0;
   for (const Shape& s : shapes)
@@ -561,15 +643,15 @@ int main(int argc, char** argv) {
       break;
     }
     for (size_t i = 0; i < pools.size(); ++i)  // anew: operands may lie where a shape before had its results
-      fill_normal<<<2048, 256>>>(pools[i], dtype, most / 2, 10 + i);
+      fill_normal<<<2048, 256>>>(pools[i], dtype, most / static_cast<size_t>(element_bytes), 10 + i);
     const auto round = [](int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; };
-    const size_t a_bytes = round(s.m * s.k * 2), b_bytes = round(s.n * s.k * 2),
+    const size_t a_bytes = round(s.m * s.k * element_bytes), b_bytes = round(s.n * s.k * element_bytes),
                  bytes = a_bytes + b_bytes + round(s.m * s.n * 2);
     std::vector<char*> buffers;  // together more than twice what the L2 holds
     for (size_t place = 0; place + bytes <= most && buffers.size() < 48; place += bytes) {
       for (char* pool : pools) buffers.push_back(pool + place);
     }
-    bench.vendor.set_up(s.m, s.n, s.k, dtype);
+    bench.vendor.set_up(s.m, s.n, s.k, dtype, bench.factors);
     std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k, !sweep);
     const double flops = 2.0 * s.m * s.n * s.k;
     size_t turn = 0;
@@ -647,16 +729,22 @@ int main(int argc, char** argv) {
         }
         continue;
       }
-      std::printf("%5ld x %6ld x %5ld %s cublasLt %8.1f us %4.0f TF | chosen %-7s %.3f | best %-7s %.3f",
-                  static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k),
-                  few           ? "node"
-                  : regime == 1 ? "gap "
-                                : "sust",
-                  vendor * 1e3, flops / vendor * 1e-9, bench.choice(dtype, s.m, s.n, s.k).c_str(), vendor / ours,
-                  best_name.c_str(), vendor / best);
+      std::printf("%5ld x %6ld x %5ld %s", static_cast<long>(s.m), static_cast<long>(s.n), static_cast<long>(s.k), few ? "node" : regime == 1 ? "gap " : "sust");
+      if (vendor < 1e8) {
+        std::printf(" cublasLt %8.1f us %4.0f TF", vendor * 1e3, flops / vendor * 1e-9);
+      } else {
+        std::printf(" cublasLt has no algorithm");
+      }
+      std::printf(" | chosen %-7s %8.1f us %4.0f TF %.3f | best %-7s %.3f", bench.choice(dtype, s.m, s.n, s.k).c_str(), ours * 1e3, flops / ours * 1e-9,
+                  vendor < 1e8 ? vendor / ours : 0.0, best_name.c_str(), vendor < 1e8 ? vendor / best : 0.0);
       if (few) std::printf(" | chosen %.0f GB/s, best %.0f GB/s", bytes / ours * 1e-6, bytes / best * 1e-6);
       std::printf("\n");
-      if (regime == 0) logs[0] += std::log(vendor / ours), logs[1] += std::log(vendor / best), ++counted;
+      if (set == "fp8" || set == "odd") {
+        for (Candidate& c : all) {
+          if (c.name.rfind("cublas", 0) != 0) std::printf("      %-13s %8.1f us %5.0f TF\n", c.name.c_str(), median(c.ms) * 1e3, flops / median(c.ms) * 1e-9);
+        }
+      }
+      if (regime == 0 && vendor < 1e8) logs[0] += std::log(vendor / ours), logs[1] += std::log(vendor / best), ++counted;
     }
     for (const cudaGraphExec_t graph : graphs) check(cudaGraphExecDestroy(graph), "graph");
     char* buffer = buffers[0];

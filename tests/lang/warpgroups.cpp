@@ -79,6 +79,7 @@ struct Matrices {
 struct Shape {
   int m, n, k, batch = 1;
   int c_padding = 0, split = 1, programs = 0;
+  int row_factors = 0, col_factors = 0;  ///< with ScaledEpilogue: none, 1 for all, or one each
 };
 
 /// One product with bias and residual; its result, all of it, padding too.
@@ -91,6 +92,10 @@ std::vector<double> product(const Shape& s, bool check) {
       residual(c.rows, c.cols, s.batch, s.c_padding, 3);
   std::vector<float> bias(static_cast<size_t>(kAcross ? s.m : s.n));
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i % 7) - 3.0f;
+  std::vector<float> of_rows(static_cast<size_t>(s.row_factors)), of_cols(static_cast<size_t>(s.col_factors));  // what lies beyond is not read
+  for (size_t i = 0; i < of_rows.size(); ++i) of_rows[i] = static_cast<float>(i % 5) - 2.5f;
+  for (size_t i = 0; i < of_cols.size(); ++i) of_cols[i] = static_cast<float>(i % 11) * 0.125f + 0.25f;
+  const auto factor = [](const std::vector<float>& of, int i) { return of.empty() ? 1.0 : static_cast<double>(of[of.size() > 1 ? static_cast<size_t>(i) : 0]); };
   using K = kernels::GemmTiles<Cfg, T, Epilogue>;
   typename K::Params p{};
   p.a = a.view(), p.b = b.view(), p.c = c.view();
@@ -108,6 +113,8 @@ std::vector<double> product(const Shape& s, bool check) {
     p.epilogue.residual = residual.view();
   } else {
     p.epilogue.affine.scale = 0.5f;
+    p.epilogue.scales = {s.row_factors > 0 ? of_rows.data() : nullptr, s.col_factors > 0 ? of_cols.data() : nullptr, s.row_factors > 1 ? 1 : 0,
+                         s.col_factors > 1 ? 1 : 0};
   }
   Stream stream{Device{}};
   launch_tiles<K>(stream, Grid{s.programs, 0, 0}, p);
@@ -126,6 +133,10 @@ std::vector<double> product(const Shape& s, bool check) {
         }
         const size_t at = (kAcross ? c.at(i, n, m) : c.at(i, m, n)) - c.first;
         if (!kWhole) sum *= 0.5;
+        if (!kAffine && !kWhole) {
+          const double both = factor(of_rows, m) * factor(of_cols, n);
+          sum *= both, size *= std::abs(both);
+        }
         if (kAffine && !kWhole)
           sum += static_cast<double>(bias[static_cast<size_t>(kAcross ? m : n)]) +
                  value(residual.memory[residual.first + at]);
@@ -160,6 +171,8 @@ using CodesSplit = tile_config<schedule::split, 128, 64, 128, 2>;
 using FewPairs = tile_config<schedule::pingpong, 128, 64, 64, 3, 2>;
 using FewHalf = tile_config<schedule::split, 64, 64, 64, 4>;
 using WideCodes = tile_config<schedule::cooperative, 128, 192, 128, 2>;
+using LateCodes = tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 8, 2>;
+using LatePairs = tile_config<schedule::cooperative, 128, 64, 128, 4, 2, 8, 3>;
 using FewCodes = tile_config<schedule::pingpong, 128, 16, 128, 3>;
 
 /// Several tiles for a program, edges in all directions, results by the copy engine and, where rows are not aligned, from registers.
@@ -203,13 +216,37 @@ TEST(WarpgroupsEmulated, SumsOfStages) {
     product<Codes, e4m3_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = k, .programs = 1}, true);
     product<WideCodes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 150, .n = 200, .k = k, .programs = 1}, true);
   }
-  product<CodesSplit, e5m2_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = 656, .split = 3}, true);
+  product<CodesSplit, e5m2_t, float, kernels::ScaledEpilogue>({.m = 100, .n = 72, .k = 656, .split = 3, .row_factors = 100, .col_factors = 72}, true);
   const Shape small{.m = 128, .n = 192, .k = 400, .programs = 1};
   const auto right = product<WideCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, true);
   for (uint64_t seed = 0; seed < 3; ++seed) {
     const Examination examination(seed);
     EXPECT_TRUE(same((product<WideCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, false)), right)) << "seed " << seed;
   }
+}
+
+/// A warpgroup that starts later: with fewer stages than it waits for, with as many, with more; several tiles, and none for a program; clusters.
+TEST(WarpgroupsEmulated, WarpgroupsApart) {
+  for (const int k : {128, 256, 384, 912}) {
+    product<LateCodes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 200, .n = 400, .k = k, .programs = 2}, true);
+    product<LatePairs, e4m3_t, float, kernels::ScaledEpilogue>({.m = 400, .n = 72, .k = k, .programs = 2}, true);
+  }
+  const Shape small{.m = 128, .n = 200, .k = 528, .programs = 1};
+  const auto right = product<LateCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, true);
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const Examination examination(seed);
+    EXPECT_TRUE(same((product<LateCodes, e4m3_t, float, kernels::ScaledEpilogue>(small, false)), right)) << "seed " << seed;
+  }
+}
+/// One for all, one each, none; rows and columns that do not exist have none. Several tiles, whose results leave by the copy engine and from registers.
+TEST(WarpgroupsEmulated, FactorsOfRowsAndColumns) {
+  for (const auto& [rows, cols] : {std::pair{150, 200}, std::pair{1, 200}, std::pair{150, 0}, std::pair{0, 1}}) {
+    product<WideCodes, e4m3_t, bfloat16_t, kernels::ScaledEpilogue>(
+        {.m = 150, .n = 200, .k = 128, .programs = 1, .row_factors = rows, .col_factors = cols}, true);
+    product<Codes, e4m3_t, float, kernels::ScaledEpilogue>({.m = 150, .n = 200, .k = 16, .c_padding = 1, .row_factors = rows, .col_factors = cols}, true);
+  }
+  product<CodesInTurns, int8_t, bfloat16_t, kernels::ScaledEpilogue>({.m = 200, .n = 70, .k = 144, .programs = 4, .row_factors = 200, .col_factors = 70}, true);
+  product<FewCodes, int8_t, bfloat16_t, kernels::ScaledAcrossEpilogue>({.m = 200, .n = 11, .k = 272, .programs = 1, .row_factors = 200, .col_factors = 11}, true);
 }
 
 TEST(WarpgroupsEmulated, Int8) {

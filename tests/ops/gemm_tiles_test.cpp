@@ -197,6 +197,49 @@ TEST_P(GemmTilesTest, Unaligned) {
   }
 }
 
+/// Operands with rows off 16 bytes that are worth a copy: both, one of them, long rows and short ones, rows that lie apart, bytes.
+TEST_P(GemmTilesTest, PackedFirst) {
+  if (device().kind == DeviceKind::cpu) GTEST_SKIP() << "CPUs pack as they multiply";
+  const int64_t m = slow() ? 140 : 270;
+  for (const Case& s : std::vector<Case>{{.m = m, .n = 200, .k = 333, .bias = DType::bf16},
+                                         {.a = DType::f16, .c = DType::f16, .m = m, .n = 200, .k = 201, .padding = 4, .residual = DType::f32},
+                                         {.m = m, .n = 200, .k = 328, .offset = 1},
+                                         {.m = m, .n = 200, .k = slow() ? 1025 : 4201, .padding = 2, .offset = 5},
+                                         {.a = DType::f8_e4m3, .m = m, .n = 200, .k = 999, .padding = 3, .a_scales = m, .b_scales = 200},
+                                         {.a = DType::i8, .c = DType::i32, .m = m, .n = 200, .k = 1500, .padding = 1, .offset = 3}}) {
+    Operands o = operands(s);
+    const GemmArgs args = args_of(s, o, [&](TestTensor& t) {
+      TensorView v = t.host();
+      v.device = device();
+      return v;
+    });
+    EXPECT_NE(plan_of(ops::gemm_tiles, args, device()).workspace_bytes, 0u) << describe(s);
+    check(s);
+  }
+  // One operand alone: the other one's rows suit.
+  for (const bool pack_a : {true, false}) {
+    SCOPED_TRACE(pack_a ? "a" : "b");
+    TestTensor a = TestTensor::random(DType::bf16, {m, 328}, 1, {.offset = pack_a ? 1 : 0}), b = TestTensor::random(DType::bf16, {200, 328}, 2, {.offset = pack_a ? 0 : 1}),
+               c(DType::bf16, {m, 200});
+    const auto args_at = [&](const At& at) {
+      GemmArgs args;
+      args.c = at(c), args.a = at(a), args.b = at(b);
+      return args;
+    };
+    run_reference<GemmArgs>(ops::gemm_reference_run, args_at);
+    const TestTensor wanted = c;
+    c.poison();
+    Stream stream(device());
+    const GemmArgs args = args_at([&](TestTensor& t) { return t.on(stream); });
+    const Plan<GemmArgs> plan = plan_of(ops::gemm_tiles, args, device());
+    EXPECT_EQ(plan.workspace_bytes, static_cast<size_t>((pack_a ? (m * 328 * 2 + 255) / 256 * 256 : 200 * 328 * 2)));
+    run_plan(plan, stream, args);
+    c.fetch(stream);
+    EXPECT_TRUE(c.guards_intact());
+    for (int64_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c.get(i), wanted.get(i), 1e-3 + ulp(DType::bf16, std::abs(wanted.get(i)))) << "element " << i;
+  }
+}
+
 TEST_P(GemmTilesTest, BiasAndResidual) {
   for (const DType other : {DType::bf16, DType::f32}) {
     for (const int64_t offset : {0, 1}) {

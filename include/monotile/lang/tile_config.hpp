@@ -21,11 +21,13 @@ enum class schedule {
 enum class along { m, n };
 
 /// Tiles of bm x bn, steps of bk; `Cluster` programs that lie above each other share each tile of b; `Group` clusters
-/// are walked column by column, so that what runs at one time is a near-square of the result.
-template <schedule S, int BM, int BN, int BK, int Stages, int Cluster = 1, int Group = 8>
+/// are walked column by column, so that what runs at one time is a near-square of the result. `Lag`: stages by which one of two warpgroups that share a tile
+/// starts later, so that they do not both store while nothing multiplies; fewer than there are.
+template <schedule S, int BM, int BN, int BK, int Stages, int Cluster = 1, int Group = 8, int Lag = 0>
 struct tile_config {
   static constexpr schedule kind = S;
-  static constexpr int bm = BM, bn = BN, bk = BK, stages = Stages, cluster = Cluster, group = Group;
+  static constexpr int bm = BM, bn = BN, bk = BK, stages = Stages, cluster = Cluster, group = Group, lag = Lag;
+  static_assert(Lag < Stages);
 };
 
 /// Tile number `i` of the order of work, for program `rank` of its cluster. Tiles past the last row may come out.

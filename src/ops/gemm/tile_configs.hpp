@@ -25,6 +25,10 @@ enum Config : uint32_t {
   kSquare8,
   kNarrow8,
   kSplit8,
+  kWidePairs8,    ///< two programs share each tile of b
+  kSquareAlone8,  ///< no cluster
+  kWideLate8,     ///< one warpgroup two or three stages behind the other
+  kSquareLate8,
   kStaged8,
   // Of int8, whose sums are whole: the tiles of 16-bit operands.
   kWideInts,
@@ -55,7 +59,7 @@ enum Config : uint32_t {
 /// What tables and reports call them.
 inline constexpr const char* kConfigNames[] = {
     "plain",  "plain16", "plain8", "ring",   "wide",     "broad",   "square",      "narrow",      "split",
-    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "wideints",    "squareints",
+    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "widepairs8", "squarealone8", "widelate8", "squarelate8", "staged8",     "wideints",    "squareints",
     "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "few64pairs", "fewhalf64-", "fewring8", "few16ints",
     "few64ints", "fewstaged8", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
 static_assert(sizeof(kConfigNames) / sizeof(kConfigNames[0]) == kConfigs);
@@ -102,6 +106,14 @@ template <>
 struct config_at<kNarrow8> : tile_config<schedule::cooperative, 128, 64, 128, 8, 1, 8> {};
 template <>
 struct config_at<kSplit8> : tile_config<schedule::split, 128, 128, 128, 6> {};
+template <>
+struct config_at<kWidePairs8> : tile_config<schedule::cooperative, 128, 192, 128, 4, 2, 8> {};
+template <>
+struct config_at<kSquareAlone8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 1, 16> {};
+template <>
+struct config_at<kWideLate8> : tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 16, 2> {};
+template <>
+struct config_at<kSquareLate8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 2, 8, 3> {};
 template <>
 struct config_at<kStaged8> : tile_config<schedule::staged, 128, 128, 64, 1> {};
 template <>

@@ -45,13 +45,17 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kNarrow>(0.187, 4.0, 3.5e6),
     shape_of<kSplit>(0.363, 6.7, 3.5e6),
     shape_of<kStaged>(0.5, 4.0),
-    // Of as many bytes as above. kWide8 fitted to four shapes on 2026-11-30 (sums of a stage added up in fp32), those beside
-    // it by the same proportion; the others not measured.
+    // Of as many bytes as above. The step of kWide8 fitted to four shapes of 2026-11-30, whose rest of a tile was 11 us; that is predicted for factors that are
+    // loaded together, and those beside it by the same proportion.
     eight_bits(shape_of<kRing8>(1.0, 4.0)),
-    eight_bits(shape_of<kWide8>(0.82, 5.0, 3.5e6)),
-    eight_bits(shape_of<kSquare8>(0.62, 5.0, 3.5e6)),
-    eight_bits(shape_of<kNarrow8>(0.35, 5.0, 3.5e6)),
-    eight_bits(shape_of<kSplit8>(0.62, 6.7, 3.5e6)),
+    eight_bits(shape_of<kWide8>(0.569, 1.5, 3.5e6)),
+    eight_bits(shape_of<kSquare8>(0.38, 1.5, 3.5e6)),
+    eight_bits(shape_of<kNarrow8>(0.21, 1.5, 3.5e6)),
+    eight_bits(shape_of<kSplit8>(0.38, 6.7, 3.5e6)),
+    eight_bits(only_by_table(shape_of<kWidePairs8>(0.569, 1.5, 3.5e6))),
+    eight_bits(only_by_table(shape_of<kSquareAlone8>(0.38, 1.5, 3.5e6))),
+    eight_bits(only_by_table(shape_of<kWideLate8>(0.569, 1.0, 3.5e6))),
+    eight_bits(only_by_table(shape_of<kSquareLate8>(0.38, 1.0, 3.5e6))),
     eight_bits(shape_of<kStaged8>(0.5, 4.0)),
     // As many bytes, as many instructions of the same length as the 16-bit tiles; not measured.
     eight_bits(shape_of<kWideInts>(0.657, 5.0, 3.5e6)),
@@ -80,6 +84,15 @@ inline constexpr TileShape kShapes[kConfigs] = {
 /// turns.
 inline constexpr double kLongProduct = 2e11, kHotCooperative = 1.035;
 
+/// Operands whose rows lie off 16 bytes come to a ring element by element, one wait for memory after the other: 16 rounds of a lane and step. Estimated from
+/// the sweep of 2026-11-30, where such products took 0.04 to 0.08 of cuBLASLt's rate and a ring of whole vectors 0.39.
+inline constexpr double kElementStep = 6.5;
+/// Microseconds of a copy of an operand with aligned rows: read once, written once, at a rate that is assumed.
+inline double packing_us(int64_t bytes) {
+  constexpr double kLaunchUs = 3.0, kBytesPerUs = 3.0e6;
+  return kLaunchUs + 2.0 * static_cast<double>(bytes) / kBytesPerUs;
+}
+
 /// Programs that run at one time. A cluster lies within one group of 14 to 18 multiprocessors, and larger ones leave
 /// some of it empty: 32 clusters of four took two rounds on 132 multiprocessors (128 programs of `split`, 56 steps:
 /// 59 us; twice 56 steps and the rest are 54 and the launch).
@@ -92,7 +105,7 @@ inline int64_t programs_at_once(int64_t units, int cluster) {
 /// Microseconds of a product whose tiles run along `rows` and `cols`, on `units` multiprocessors: rounds of tiles, and
 /// no less than all bytes take.
 inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t cols, int64_t k, bool across,
-                           int64_t units, int64_t batch = 1) {
+                           int64_t units, int64_t batch = 1, bool by_elements = false) {
   constexpr double kLaunchUs = 3.0, kFillUs = 2.0;
   const auto pieces = [](int64_t n, int64_t of) { return (n + of - 1) / of; };
   const int64_t down = pieces(rows, s.bm), right = pieces(cols, s.bn);
@@ -101,7 +114,7 @@ inline double predicted_us(const TileShape& s, int split, int64_t rows, int64_t 
   const double m = static_cast<double>(rows), n = static_cast<double>(cols), depth = static_cast<double>(k);
   const bool hot = s.kind == lang::schedule::cooperative && 2 * m * n * depth * static_cast<double>(batch) > kLongProduct;
   const double steps = static_cast<double>(pieces(pieces(k, s.bk), split));
-  const double tiles_us = rounds * (steps * s.step_us * (hot ? kHotCooperative : 1.0) + s.per_tile_us);
+  const double tiles_us = rounds * (steps * s.step_us * (hot ? kHotCooperative : by_elements ? kElementStep : 1.0) + s.per_tile_us);
   // Across, the weights are what is long: each tile of columns has them streamed once more.
   const double streamed = across ? m * depth * static_cast<double>(right) : m * depth;
   const double bytes_us = static_cast<double>(batch) * (s.operand_bytes * (streamed + n * depth) + 2.0 * m * n) / s.bytes_per_us;
@@ -140,10 +153,10 @@ struct Pick {
 };
 
 /// The fastest of the configurations that `built` has: any alignment, or what suits the copy engine too (`engine`). `mixed`: operands must be converted. `only_split`: that many
-/// programs to a tile alone.
+/// programs to a tile alone. `by_elements`: rows of operands lie off 16 bytes.
 template <class Built>
 Pick pick_tile(int64_t m, int64_t n, int64_t k, bool engine, int64_t units, Built built, bool mixed = false, int64_t batch = 1,
-               int only_split = 0) {
+               int only_split = 0, bool by_elements = false) {
   Pick best;
   for (uint32_t c = 0; c < kConfigs; ++c) {
     const TileShape& s = kShapes[c];
@@ -154,7 +167,7 @@ Pick pick_tile(int64_t m, int64_t n, int64_t k, bool engine, int64_t units, Buil
       if ((split > 1) != (s.kind == schedule::split) || (only_split != 0 && split != only_split)) continue;
       if (split > 1 && (k + s.bk - 1) / s.bk < 4 * split) break;  // too few steps to share
       const double us =
-          across ? predicted_us(s, split, n, m, k, true, units, batch) : predicted_us(s, split, m, n, k, false, units, batch);
+          across ? predicted_us(s, split, n, m, k, true, units, batch, by_elements) : predicted_us(s, split, m, n, k, false, units, batch, by_elements);
       if (best.config == kConfigs || us < best.us) best = {c, split, us};
     }
   }

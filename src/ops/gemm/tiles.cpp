@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "monotile/kernels/gemm/params.hpp"
 #include "monotile/kernels/gemm/tiles_params.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/packing.hpp"
 #include "ops/gemm/tile_cost.hpp"
 #include "ops/gemm/tuning.hpp"
 #include "ops/row_tiles.hpp"
@@ -39,9 +41,35 @@ DType operands_of(const GemmArgs& args, const DeviceInfo& device) {
   return allowed && built && cpu_has_fast_bf16(target) ? DType::bf16 : DType::f32;
 }
 
+/// Every row starts on 16 bytes.
+bool has_vectors(const TensorView& t) {
+  const int64_t bytes = dtype_info(t.dtype).block_bytes;
+  return vector_aligned(t.data) && t.step(-2) * bytes % 16 == 0 && (t.rank == 2 || t.step(0) * bytes % 16 == 0);
+}
+
+/// A copy of an operand with rows on 16 bytes, in the workspace.
+TensorView packed_at(void* data, const TensorView& t) {
+  const int64_t vector = 16 / dtype_info(t.dtype).block_bytes;
+  TensorView packed = t;
+  packed.data = data;
+  packed.stride[static_cast<size_t>(t.rank - 2)] = ceil_div(t.dim(-1), vector) * vector;
+  if (t.rank == 3) packed.stride[0] = packed.step(1) * t.dim(1);
+  return packed;
+}
+int64_t packed_bytes(const TensorView& t) {
+  const TensorView packed = packed_at(nullptr, t);
+  return (t.rank == 3 ? t.dim(0) : 1) * t.dim(-2) * packed.step(-2) * dtype_info(t.dtype).block_bytes;
+}
+packing::PackLayout packing_layout(const TensorView& t) { return t.dim(-1) <= packing::kShortCols ? packing::kShort : packing::kLong; }
+/// The kernel that makes it, or null.
+void (*packing_for(const TensorView& t, const DeviceInfo& device))() {
+  return find_kernel(packing::kernel_name(static_cast<size_t>(dtype_info(t.dtype).block_bytes)), target_of(device), packing_layout(t));
+}
+
 /// Which tiles could multiply these operands: built, and the copy engine takes them where it is needed.
 struct Usable {
-  bool engine;
+  bool engine, by_elements;
+  bool packs[2];  ///< copies of a and of b could take their places
   DType operands;
   Target target;
   const GemmArgs& args;
@@ -52,23 +80,45 @@ struct Usable {
   }
 };
 Usable usable(const GemmArgs& args, const DeviceInfo& device) {
-  const bool engine = args.form == ProductForm::nt && args.k() > 0 && suits_copy_engine(args.a) && suits_copy_engine(args.b);
-  return {engine, operands_of(args, device), target_of(device), args};
+  const bool by_rows = args.form == ProductForm::nt && args.k() > 0, suits_a = suits_copy_engine(args.a), suits_b = suits_copy_engine(args.b);
+  const bool can_pack = by_rows && !is_cpu(device) && !is_mixed(args, device) && packing_for(args.a, device) != nullptr;
+  const auto packs = [&](const TensorView& t, bool suits) { return can_pack && !suits && t.dim(-2) * (t.rank == 3 ? t.dim(0) : 1) <= INT32_MAX; };
+  return {by_rows && suits_a && suits_b,
+          by_rows && !is_cpu(device) && !is_mixed(args, device) && !(has_vectors(args.a) && has_vectors(args.b)),
+          {packs(args.a, suits_a), packs(args.b, suits_b)},
+          operands_of(args, device),
+          target_of(device),
+          args};
 }
 
-Pick pick(const GemmArgs& args, const DeviceInfo& device) {
-  const Usable tiles_here = usable(args, device);
-  const tiles::Tuned* const row = tiles::tuned(args, device);
-  const bool by_table = row != nullptr && row->implementation == gemm_tiles.name;
-  const auto built = [&](uint32_t c) { return tiles_here.built(c); };
-  const auto best_of = [&](const auto& wanted, int split) {
-    return tiles::pick_tile(args.m(), args.n(), args.k(), tiles_here.engine, std::max(1, device.units), wanted, is_mixed(args, device), args.batch(), split);
+/// A tile, and whether copies of the operands are made for it.
+struct Way {
+  Pick tile;
+  bool packs = false;
+};
+/// The fastest way to a tile that `wanted` has: operands as they lie, or packed first where they do not suit the copy engine or vector loads.
+template <class Wanted>
+Way best_way(const Usable& here, const DeviceInfo& device, Wanted wanted, int split) {
+  const GemmArgs& args = here.args;
+  const auto best = [&](bool engine, bool by_elements) {
+    return tiles::pick_tile(args.m(), args.n(), args.k(), engine, std::max(1, device.units), wanted, is_mixed(args, device), args.batch(), split, by_elements);
   };
-  if (by_table) {  // unless these operands do not suit the tile, by their alignment or number
-    const Pick best = best_of([&](uint32_t c) { return row->tile == tiles::kConfigNames[c] && built(c); }, row->split);
-    if (best.config != tiles::kConfigs) return best;
+  Way way{best(here.engine, here.by_elements)};
+  if (!here.packs[0] && !here.packs[1]) return way;
+  Way packed{best(true, false), true};
+  if (here.packs[0]) packed.tile.us += tiles::packing_us(packed_bytes(args.a));
+  if (here.packs[1]) packed.tile.us += tiles::packing_us(packed_bytes(args.b));
+  return packed.tile.config != tiles::kConfigs && (way.tile.config == tiles::kConfigs || packed.tile.us < way.tile.us) ? packed : way;
+}
+
+Way pick(const GemmArgs& args, const DeviceInfo& device) {
+  const Usable here = usable(args, device);
+  const tiles::Tuned* const row = tiles::tuned(args, device);
+  if (row != nullptr && row->implementation == gemm_tiles.name) {  // unless these operands do not suit the tile, by their number
+    const Way best = best_way(here, device, [&](uint32_t c) { return row->tile == tiles::kConfigNames[c] && here.built(c); }, row->split);
+    if (best.tile.config != tiles::kConfigs) return best;
   }
-  return best_of([&](uint32_t c) { return built(c) && !kShapes[c].only_by_table; }, 0);
+  return best_way(here, device, [&](uint32_t c) { return here.built(c) && !kShapes[c].only_by_table; }, 0);
 }
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {
@@ -78,7 +128,7 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   constexpr int64_t kLeastTile = 64;
   if (ceil_div(args.m(), kLeastTile) * ceil_div(args.n(), kLeastTile) > INT32_MAX / 2 / std::max<int64_t>(args.batch(), 1))
     return "too many tiles";
-  if (pick(args, device).config == tiles::kConfigs) return "not built for this target";
+  if (pick(args, device).tile.config == tiles::kConfigs) return "not built for this target";
   return nullptr;
 }
 
@@ -92,17 +142,48 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
   const int64_t least = is_quantised(args.b.dtype) ? kLeastRowsOfBlocks : kLeastRowsOnCpu;
   if (const tiles::Tuned* const row = tiles::tuned(args, device)) return row->implementation == gemm_tiles.name ? 0.0 : kNotByTable;
   if (is_cpu(device)) return args.m() < least && args.c.rank == 2 && !args.gated() ? 2.0 : 0.5;  // that of the products of rows is 1
-  return pick(args, device).us;
+  return pick(args, device).tile.us;
 }
 
-/// config: index of the tile, programs that share its steps.
-void plan_tile(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan, const Pick& best) {
-  plan.kernel = reinterpret_cast<const void*>(find_kernel(tiles::kernel_name(best.config, args.gated()), target_of(device),
-                                                          tiles::variant(operands_of(args, device), best.config)));
-  plan.config = {static_cast<int64_t>(best.config), best.split};
+/// config: index of the tile, programs that share its steps, the kernels that pack a and b, and where b's copy starts in the workspace.
+void plan_tile(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan, const Way& best) {
+  plan.kernel = reinterpret_cast<const void*>(find_kernel(tiles::kernel_name(best.tile.config, args.gated()), target_of(device),
+                                                          tiles::variant(operands_of(args, device), best.tile.config)));
+  plan.config = {static_cast<int64_t>(best.tile.config), best.tile.split};
+  plan.workspace_bytes = 0;
+  if (!best.packs) return;
+  const Usable here = usable(args, device);
+  constexpr int64_t kAlignment = 256;
+  if (here.packs[0]) plan.config[2] = reinterpret_cast<int64_t>(packing_for(args.a, device));
+  if (here.packs[1]) plan.config[3] = reinterpret_cast<int64_t>(packing_for(args.b, device));
+  plan.config[4] = here.packs[0] ? ceil_div(packed_bytes(args.a), kAlignment) * kAlignment : 0;
+  plan.workspace_bytes = static_cast<size_t>(plan.config[4] + (here.packs[1] ? packed_bytes(args.b) : 0));
 }
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   plan_tile(args, device, plan, pick(args, device));
+}
+
+/// Queues the copy of an operand to `to`.
+template <class T>
+void pack(const Plan<GemmArgs>& plan, int64_t kernel, Stream& stream, const TensorView& from, const TensorView& to) {
+  using Params = kernels::PackRowsParams<T>;
+  const bool is_short = packing_layout(from) == packing::kShort;
+  const int threads = lanes_on(*plan.device, packing::kThreads);
+  Params p{};
+  p.from = row_view<const T>(from);
+  p.to = row_view<T>(to);
+  p.rows = from.dim(-2) * (from.rank == 3 ? from.dim(0) : 1);
+  p.cols = from.dim(-1);
+  p.chunks = ceil_div(p.cols, is_short ? packing::short_layout::vector_elements * packing::short_layout::lanes_per_row
+                                       : packing::long_layout::elements * threads);
+  const int64_t groups = ceil_div(p.rows, is_short ? threads / packing::short_layout::lanes_per_row : 1);
+  reinterpret_cast<KernelFn<Params>>(kernel)(stream, Grid{groups * p.chunks, threads}, p);
+}
+TensorView packed_operand(const Plan<GemmArgs>& plan, int64_t kernel, Stream& stream, const TensorView& from, void* to) {
+  if (kernel == 0) return from;
+  const TensorView packed = packed_at(to, from);
+  dtype_info(from.dtype).block_bytes == 1 ? pack<uint8_t>(plan, kernel, stream, from, packed) : pack<half_t>(plan, kernel, stream, from, packed);
+  return packed;
 }
 
 /// `by_k`: the operand is stored with k along its rows' number.
@@ -149,8 +230,11 @@ void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, co
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 
-void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void*) {
-  if (args.c.size() == 0) return;
+void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& given, void* workspace) {
+  if (given.c.size() == 0) return;
+  GemmArgs args = given;
+  args.a = packed_operand(plan, plan.config[2], stream, given.a, workspace);
+  args.b = packed_operand(plan, plan.config[3], stream, given.b, static_cast<unsigned char*>(workspace) + plan.config[4]);
   const lang::matrix_view a = matrix_of(args.a, args.form == ProductForm::tn),
                           b = matrix_of(args.b, args.form != ProductForm::nt);
   if (args.gated()) {
@@ -194,10 +278,9 @@ std::vector<tiles::Candidate> tiles::candidates(const GemmArgs& args, const Devi
   const Usable here = usable(args, device);
   for (uint32_t c = 0; c < kConfigs; ++c) {
     for (const int split : {1, 2, 4, 8}) {
-      const Pick pick = pick_tile(args.m(), args.n(), args.k(), here.engine, std::max(1, device.units),
-                                  [&](uint32_t other) { return other == c && here.built(c); }, is_mixed(args, device), args.batch(), split);
-      if (pick.config == kConfigs) continue;
-      plan_tile(args, device, plan, pick);
+      const Way way = best_way(here, device, [&](uint32_t other) { return other == c && here.built(c); }, split);
+      if (way.tile.config == kConfigs) continue;
+      plan_tile(args, device, plan, way);
       all.push_back({gemm_tiles.name, kConfigNames[c], split, plan});
     }
   }

@@ -10,6 +10,7 @@ struct ProductShape {
   int64_t m, n, k;
   int64_t m_per_program;
   int64_t n_per_program;
+  int64_t programs;  ///< of the launch, where each takes one block of rows after another
 };
 
 /// A: view of a plain type or int8_rows; W: view of a plain type or quant_view.
@@ -29,6 +30,14 @@ struct CastRowsParams {
   lang::int8_rows to_int8;
   lang::view<float> to_float;
   int64_t rows, cols;
+};
+
+/// Rows to be copied bit for bit; `chunks` programs side by side take a row.
+template <class T>
+struct PackRowsParams {
+  lang::view<const T> from;
+  lang::view<T> to;
+  int64_t rows, cols, chunks;
 };
 
 }  // namespace monotile::kernels

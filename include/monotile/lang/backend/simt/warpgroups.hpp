@@ -16,7 +16,8 @@ struct warpgroup_traits {
   static constexpr int parts = turns || by_stage ? 1 : consumers;                  ///< warpgroups that share the rows of a tile
   /// Registers per lane: 168 at launch; the copying warpgroup gives most of its own away. 24 were tried and spill.
   static constexpr int producer_registers = 40, consumer_registers = 232;
-  static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
+  /// Per warp, blocks of 16 rows on their way out. Where both warpgroups store at a time, a slot for each block: nobody waits for the copy engine.
+  static constexpr int result_slots = Cfg::kind == schedule::cooperative && Cfg::bn == 192 ? 3 : 2, slot_bytes = 16 * 128;
   static constexpr int result_bytes = consumers * 4 * result_slots * slot_bytes;
   static_assert(Cfg::bm / parts % 64 == 0, "a warpgroup multiplies 64 rows at a time");
 };
@@ -110,6 +111,40 @@ MT_DEVICE void each_vector(product_context<Cfg, T>& cx, warpgroup_acc<R, C, S>& 
         acc.d[s][e] = v[0], acc.d[s][e + 1] = v[1];
       }
     }
+  }
+}
+
+/// acc *= scales of its row and column. All factors of a lane are loaded before the first is used, without a branch between them: one wait instead of one
+/// for each cell. Cells that do not exist take another's.
+template <class Cfg, class T, int R, int C>
+MT_DEVICE void scale_cells(product_context<Cfg, T>& cx, warpgroup_acc<R, C, float>& acc, const tile_coord& t, const cell_scales& s) {
+  using Acc = warpgroup_acc<R, C, float>;
+  using Atom = typename Acc::atom;
+  constexpr int kOfGroup = 4;  // sums of a lane in a group of eight columns: two rows of two neighbours
+  const auto least = [](int a, int b) { return a < b ? a : b; };
+  float rows[Acc::slabs][2], cols[Atom::c_elements / 2];
+  MT_UNROLL
+  for (int slab = 0; slab < Acc::slabs; ++slab) {
+    MT_UNROLL
+    for (int h = 0; h < 2; ++h)
+      rows[slab][h] = s.row(least(t.m + cx.part * Acc::rows + slab * 64 + Atom::c(cx.thread, 2 * h).row, cx.space.rows - 1));
+  }
+  if (s.cols == nullptr) {
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i) cols[i] = 1.0f;
+  } else if (s.col_step == 1 && t.n + C <= cx.space.cols) {  // offsets that the compiler knows: a sixth of the instructions
+    const float* const first = s.cols + t.n + Atom::c(cx.thread, 0).col;
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i) cols[i] = first[i / 2 * 8 + i % 2];
+  } else {
+    MT_UNROLL
+    for (int i = 0; i < Atom::c_elements / 2; ++i)
+      cols[i] = s.cols[least(t.n + Atom::c(cx.thread, i / 2 * kOfGroup + i % 2).col, cx.space.cols - 1) * s.col_step];
+  }
+  MT_UNROLL
+  for (int slab = 0; slab < Acc::slabs; ++slab) {
+    MT_UNROLL
+    for (int e = 0; e < Atom::c_elements; ++e) acc.d[slab][e] *= rows[slab][e % kOfGroup / 2] * cols[e / kOfGroup * 2 + e % 2];
   }
 }
 
@@ -240,8 +275,9 @@ struct ring_cursor {
 /// acc = the products of `count` stages, each stage with sums of its own (kShortSums): those that are done are added up while the next ones are under
 /// way, so that a warpgroup always has products in the queue. Two sets of registers take turns: the halves of a wide tile's columns, or the stages
 /// of one that is narrow enough for three sets. `full(stage, phase)` waits for a stage, `multiply(sums, stage)` issues, `release(stage)` gives it back.
-template <int Stages, class Acc, class Full, class Multiply, class Release>
-MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full full, Multiply multiply, Release release) {
+/// `meanwhile()` is done behind the first products.
+template <int Stages, class Acc, class Full, class Multiply, class Release, class Meanwhile>
+MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full full, Multiply multiply, Release release, Meanwhile meanwhile) {
   constexpr bool kHalves = Acc::cols > 128;
   constexpr int kCols = kHalves ? Acc::cols / 2 : Acc::cols;
   stage_sums<Acc::rows, kCols, 0> even;
@@ -268,8 +304,9 @@ MT_DEVICE void add_stages(Acc& acc, int count, ring_cursor<Stages>& cursor, Full
       oldest.next();
     }
   };
-  if (turns == 0) return;
+  if (turns == 0) return meanwhile();
   issue(even, true, !kHalves);
+  meanwhile();
   MT_NO_UNROLL
   for (; turn + 1 < turns; turn += 2) {
     issue(odd, !kHalves, true);
@@ -346,6 +383,11 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
       }
     };
     constexpr int kTurn = 4;  // named barriers 4 and 5: the matrix units are this warpgroup's
+    int lag = number == 0 ? Cfg::lag : 0;  // stages until the other warpgroup may start
+    const auto let_start = [&] {
+      lag = 0;
+      hopper::named_barrier_arrive(kTurn, 256);
+    };
     Acc acc;
     ring_cursor<Cfg::stages> cursor;
     int i = first;
@@ -356,14 +398,25 @@ MT_DEVICE void warpgroup_mainloop(Context& ctx, const tile_space& space, Load lo
         hopper::named_barrier_arrive(kTurn, 256);
       }
     }
+    if constexpr (Cfg::lag > 0) {
+      static_assert(kShortSums<T> && Traits::parts == 2, "two warpgroups that share a tile, of sums of stages");
+      if (number == 1 && i < total) hopper::named_barrier_sync(kTurn, 256);
+    }
     for (; i < total; i += Traits::turns ? 2 * stride : stride) {
-      const tile_coord t = tile_at<Cfg>(space, i, static_cast<int>(rank));
+      tile_coord t;
+      if constexpr (!kShortSums<T>) t = tile_at<Cfg>(space, i, static_cast<int>(rank));
       if constexpr (Traits::turns) hopper::named_barrier_sync(kTurn + number, 256);
       if constexpr (kShortSums<T>) {
         static_assert(!Traits::turns, "both warpgroups add up stages of the same tile");
         add_stages(
             acc, space.k, cursor, [&](int stage, uint32_t phase) { hopper::barrier_wait(full + 8 * stage, phase); },
-            [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); }, release);
+            [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); },
+            [&](int stage) {
+              release(stage);
+              if (Cfg::lag > 0 && lag != 0 && --lag == 0) let_start();
+            },
+            [&] { t = tile_at<Cfg>(space, i, static_cast<int>(rank)); });
+        if (Cfg::lag > 0 && lag != 0) let_start();
         finish(cx, acc, t);
       } else {
         acc.keep = 0;
@@ -459,7 +512,8 @@ MT_DEVICE void split_mainloop(Context& ctx, const tile_space& space, Load load, 
           [&](auto& sums, int stage) { compute(cx, sums, memory.stage[stage]); },
           [&](int stage) {
             if (lane == 0) hopper::barrier_arrive(empty + 8 * stage);
-          });
+          },
+          [] {});
     } else {
       acc.keep = 0;
       int previous = -1;
