@@ -4,10 +4,11 @@
 // since the chip is limited by power. Checks come first: every element of odd shapes and 4,096 random ones of each
 // timed shape, in fp64.
 //
-//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random|odd|fp8|weights] [--regimes 1|2] [--list FILE] [--json FILE]
+//   monotile_gemm [--seconds S] [--set main|llama|skinny|all|random|every|odd|fp8|weights] [--regimes 1|2] [--list FILE] [--json FILE]
 //
 // `random` is a sweep over 300 shapes that nobody chose (a fixed seed): the chosen implementation alone against cuBLASLt, and the ten worst with what
-// their tiles give away. It stops after --seconds (default 90). --json writes all of them.
+// their tiles give away. It stops after --seconds (default 90). --json writes all of them. `every` times each tile on the same shapes: what the costs of
+// tile_cost.hpp are fitted to (--list has the times).
 //
 // `weights` has 1, 4, 16 and 64 rows of bf16 against GGUF weights, and of int8 against int8 with factors: microseconds, bytes and GB/s of
 // the chosen implementation; no library has these products.
@@ -429,7 +430,7 @@ std::vector<Shape> shape_set(const std::string& name) {
     set = {{4096, 4096, 4097}, {2048, 6144, 4095}, {1000, 3001, 2001}, {512, 4096, 4098}, {8192, 8192, 8190}, {300, 200, 1001},
            {64, 14336, 4097},  {16, 4096, 4097},   {1, 14336, 4097},   {1, 4096, 4098}};
   if (name == "fp8") set = {{8192, 8192, 8192}, {4096, 4096, 4096}, {2048, 6144, 4096}, {16384, 11008, 4096}, {4096, 14336, 4096}, {1024, 4096, 4096}};
-  if (name == "random") set = random_shapes(300);
+  if (name == "random" || name == "every") set = random_shapes(300);
   return set;
 }
 
@@ -583,7 +584,7 @@ int main(int argc, char** argv) {
     if (option == "--list") list = argv[i + 1];
     if (option == "--json") json_path = argv[i + 1];
   }
-  const bool sweep = set == "random";
+  const bool sweep = set == "random" || set == "every";
   if (seconds == 0) seconds = sweep ? 90 : 80;
   if (sweep) regimes = 1;
   struct Ratio {
@@ -652,7 +653,7 @@ int main(int argc, char** argv) {
       for (char* pool : pools) buffers.push_back(pool + place);
     }
     bench.vendor.set_up(s.m, s.n, s.k, dtype, bench.factors);
-    std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k, !sweep);
+    std::vector<Candidate> all = bench.candidates(dtype, s.m, s.n, s.k, set != "random");
     const double flops = 2.0 * s.m * s.n * s.k;
     size_t turn = 0;
     constexpr int kNodes = 24;
