@@ -13,9 +13,9 @@ constexpr int64_t kUnits = 132;  // of an H200
 
 /// What is compiled for sm_90a, of 16-bit operands, of 8-bit floats and of int8.
 bool on_hopper(uint32_t c) {
-  return c >= kRing && c != kStaged && c != kFewStaged && kShapes[c].operand_bytes == 2 && !kShapes[c].only_by_table;
+  return c >= kRing && c != kStaged && c != kFewStaged && kShapes[c].operand_bytes == 2;
 }
-bool on_hopper8(uint32_t c) { return c >= kRing8 && c < kStaged8 && !kShapes[c].only_by_table; }
+bool on_hopper8(uint32_t c) { return c >= kRing8 && c < kStaged8; }
 bool on_hopper_ints(uint32_t c) {
   return c == kRing8 || c == kSplit8 || (c >= kWideInts && c <= kNarrowInts) || (c >= kFewRing8 && c <= kFew64Ints);
 }
@@ -46,6 +46,8 @@ TEST(GemmChoice, ManyRows) {
 TEST(GemmChoice, EightBits) {
   EXPECT_EQ(pick_tile(4096, 4096, 4096, true, kUnits, on_hopper8).config, kSquare8);
   EXPECT_EQ(pick_tile(8192, 8192, 8192, true, kUnits, on_hopper8).config, kWide8);
+  EXPECT_EQ(pick_tile(2048, 6144, 4096, true, kUnits, on_hopper8).config, kWide8);
+  EXPECT_EQ(pick_tile(1024, 4096, 4096, true, kUnits, on_hopper8).config, kSquare8);
   EXPECT_EQ(pick_tile(512, 4096, 4096, true, kUnits, on_hopper8).config, kSquare8);
   EXPECT_EQ(pick_tile(4096, 4096, 4096, false, kUnits, on_hopper8).config, kRing8);
 }

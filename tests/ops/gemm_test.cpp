@@ -195,18 +195,6 @@ TEST_P(GemmTest, WholeRowsOfBlockTypes) {
   }
 }
 
-/// More groups of rows than programs run at one time: each has several, and copies the next one's weights while it multiplies. Waves with no stretch of a
-/// group, with one, with several; and more rows of a than a program takes.
-TEST_P(GemmTest, SeveralGroupsOfRowsToAProgram) {
-  int turn = 0;
-  for (const DType b : kBlocks) {
-    const DType a = ++turn % 2 == 0 ? DType::bf16 : DType::f16;
-    if (!has_block_dots(device(), a, b)) continue;
-    for (const int64_t k : {256, 2304, 4352}) check({.a = a, .b = b, .c = a, .m = 1, .n = 24 * 16 + 117, .k = k, .bias = a, .whole_rows = true});
-    check({.a = a, .b = b, .c = DType::f32, .m = 20, .n = 8 * 16 + 99, .k = 512, .residual = a, .whole_rows = true});
-  }
-}
-
 /// Matrix instructions are planned for exactly the weights that they can read.
 TEST_P(GemmTest, WholeRowsAreNoticed) {
   Stream stream(device());

@@ -8,7 +8,7 @@
 
 namespace monotile::lang {
 
-/// In place of a layout of lanes: a program has 16 rows of b at a time, and each of its waves every eighth stretch of 256 elements of them. Up to eight rows of
+/// In place of a layout of lanes: a program has 16 rows of b, and each of its waves every eighth stretch of 256 elements of them. Up to eight rows of
 /// a are the columns of the instruction. Rows of b start on 16 bytes and are multiples of them apart.
 struct block_rows {
   static constexpr int rows = 16, rows_of_a = 8, waves = 8, lanes = waves * 32;
@@ -22,8 +22,7 @@ struct block_rows {
   /// Bytes between the rows of a stretch in shared memory. Stretches that do not start on 16 bytes are copied with what is before them; 240 instead of
   /// 224, so that the same word of eight rows lies in different banks.
   static constexpr int pitch(DType b) { return stretch_bytes(b) % alignment == 0 ? stretch_bytes(b) : 240; }
-  /// The copies, and the sums of each wave.
-  static constexpr size_t scratch_bytes(DType b) { return static_cast<size_t>(waves * (stages * rows * pitch(b) + rows * rows_of_a * 4)); }
+  static constexpr size_t scratch_bytes(DType b) { return static_cast<size_t>(waves * stages * rows * pitch(b)); }
 };
 
 }  // namespace monotile::lang

@@ -42,7 +42,6 @@ bool suits_block_rows(const TensorView& b) {
 /// The kernel of matrix instructions for GGUF weights, or null. It takes however many rows of a, so that they get the same bits in every batch.
 void (*block_dots_for(const GemmArgs& args, const DeviceInfo& device))() {
   if (is_cpu(device) || !is_quantised(args.b.dtype) || !suits_block_rows(args.b) || args.a.dim(1) > INT32_MAX / 2) return nullptr;
-  if (ceil_div(args.c.dim(0), lang::block_rows::rows_of_a) * ceil_div(args.c.dim(1), lang::block_rows::rows) > INT32_MAX / 2) return nullptr;
   return find_kernel("gemm.block_dots", target_of(device), dots::variant(activations_for(args, device), args.b.dtype, dots::kManyRows));
 }
 
@@ -110,7 +109,7 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
 }
 
 /// config: activations, rows of a per program, entry of the cast kernel, lanes per program, entry of the kernel of matrix instructions (which the
-/// plan's kernel replaces where weights turn out not to lie as it wants them), and how many programs of it run at one time.
+/// plan's kernel replaces where weights turn out not to lie as it wants them).
 void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& plan) {
   const Target target = target_of(device);
   const Activations activations = activations_for(args, device);
@@ -125,7 +124,7 @@ void make_plan(const GemmArgs& args, const DeviceInfo& device, Plan<GemmArgs>& p
     plan.workspace_bytes = static_cast<size_t>(args.c.dim(0) * cast.row_bytes);
   }
   plan.config = {static_cast<int64_t>(activations), rows, cast_entry, is_cpu(device) ? 1 : lanes_on(device, 256),
-                 reinterpret_cast<int64_t>(block_dots), std::max<int64_t>(1, int64_t{device.units} * dots::block_lanes_at_once(target) / lang::block_rows::lanes)};
+                 reinterpret_cast<int64_t>(block_dots)};
 }
 
 struct Tiling {
@@ -134,16 +133,12 @@ struct Tiling {
 };
 Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args, bool by_blocks) {
   const int64_t m = args.c.dim(0), n = args.c.dim(1), k = args.a.dim(1);
-  Tiling t{{m, n, k, plan.config[1], 0, 0}, {}};
+  Tiling t{{m, n, k, plan.config[1], 0}, {}};
   t.grid.threads = static_cast<int>(plan.config[3]);
   if (by_blocks) {
     t.grid.threads = lang::block_rows::lanes;
     t.grid.scratch_bytes = lang::block_rows::scratch_bytes(args.b.dtype);
     t.shape.n_per_program = lang::block_rows::rows;
-    // As many as run at one time, each with every so many groups of rows of b: a ring is filled once for all of them.
-    const int64_t at_once = plan.config[5], parts = ceil_div(m, t.shape.m_per_program);
-    t.grid.programs = t.shape.programs = parts * std::min(ceil_div(at_once, parts), ceil_div(n, t.shape.n_per_program));
-    return t;
   } else if (!is_cpu(*plan.device)) {
     t.shape.n_per_program = t.grid.threads / 32;
   } else if (plan.config[1] == 1) {

@@ -25,10 +25,6 @@ enum Config : uint32_t {
   kSquare8,
   kNarrow8,
   kSplit8,
-  kWidePairs8,    ///< two programs share each tile of b
-  kSquareAlone8,  ///< no cluster
-  kWideLate8,     ///< one warpgroup two or three stages behind the other
-  kSquareLate8,
   kStaged8,
   // Of int8, whose sums are whole: the tiles of 16-bit operands.
   kWideInts,
@@ -41,8 +37,6 @@ enum Config : uint32_t {
   kFewSplit16,  ///< few tiles, many steps
   kFewSplit64,
   kFewStaged,  ///< CDNA, any alignment
-  kFew64Pairs,  ///< two programs share the activations
-  kFewHalf64,   ///< 64 rows of weights: twice as many programs, whose warpgroups take the steps in turns
   // The same for int8.
   kFewRing8,
   kFew16Ints,
@@ -59,8 +53,8 @@ enum Config : uint32_t {
 /// What tables and reports call them.
 inline constexpr const char* kConfigNames[] = {
     "plain",  "plain16", "plain8", "ring",   "wide",     "broad",   "square",      "narrow",      "split",
-    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "widepairs8", "squarealone8", "widelate8", "squarelate8", "staged8",     "wideints",    "squareints",
-    "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "few64pairs", "fewhalf64-", "fewring8", "few16ints",
+    "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "wideints",    "squareints",
+    "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "fewring8", "few16ints",
     "few64ints", "fewstaged8", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
 static_assert(sizeof(kConfigNames) / sizeof(kConfigNames[0]) == kConfigs);
 constexpr bool lies_across(uint32_t config) { return config >= kFewRing && config <= kFewStaged8; }
@@ -100,20 +94,13 @@ template <>
 struct config_at<kRing8> : tile_config<schedule::ring, 128, 128, 128, 3> {};
 template <>
 struct config_at<kWide8> : tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 16> {};
+/// The second warpgroup starts three stages after the first, so that one multiplies while the other stores.
 template <>
-struct config_at<kSquare8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 2, 8> {};
+struct config_at<kSquare8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 2, 8, 3> {};
 template <>
 struct config_at<kNarrow8> : tile_config<schedule::cooperative, 128, 64, 128, 8, 1, 8> {};
 template <>
 struct config_at<kSplit8> : tile_config<schedule::split, 128, 128, 128, 6> {};
-template <>
-struct config_at<kWidePairs8> : tile_config<schedule::cooperative, 128, 192, 128, 4, 2, 8> {};
-template <>
-struct config_at<kSquareAlone8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 1, 16> {};
-template <>
-struct config_at<kWideLate8> : tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 16, 2> {};
-template <>
-struct config_at<kSquareLate8> : tile_config<schedule::cooperative, 128, 128, 128, 6, 2, 8, 3> {};
 template <>
 struct config_at<kStaged8> : tile_config<schedule::staged, 128, 128, 64, 1> {};
 template <>
@@ -134,10 +121,6 @@ template <>
 struct config_at<kFewSplit64> : tile_config<schedule::split, 128, 64, 64, 8> {};
 template <>
 struct config_at<kFewStaged> : tile_config<schedule::staged, 128, 64, 32, 1> {};
-template <>
-struct config_at<kFew64Pairs> : tile_config<schedule::pingpong, 128, 64, 64, 7, 2> {};
-template <>
-struct config_at<kFewHalf64> : tile_config<schedule::split, 64, 64, 64, 12> {};
 template <>
 struct config_at<kFewRing8> : tile_config<schedule::ring, 128, 64, 128, 4> {};
 template <>

@@ -19,7 +19,6 @@ struct TileShape {
   /// Bytes of memory per microsecond that its rings keep moving.
   double bytes_per_us = 4.2e6;
   int operand_bytes = 2;  ///< of an element
-  bool only_by_table = false;  ///< not timed yet: benchmarks and tuning try it, the model does not choose it
 };
 template <uint32_t C>
 constexpr TileShape shape_of(double step_us, double per_tile_us, double bytes_per_us = 4.2e6) {
@@ -28,10 +27,6 @@ constexpr TileShape shape_of(double step_us, double per_tile_us, double bytes_pe
 }
 constexpr TileShape eight_bits(TileShape s) {
   s.operand_bytes = 1;
-  return s;
-}
-constexpr TileShape only_by_table(TileShape s) {
-  s.only_by_table = true;
   return s;
 }
 inline constexpr TileShape kShapes[kConfigs] = {
@@ -45,17 +40,12 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kNarrow>(0.187, 4.0, 3.5e6),
     shape_of<kSplit>(0.363, 6.7, 3.5e6),
     shape_of<kStaged>(0.5, 4.0),
-    // Of as many bytes as above. The step of kWide8 fitted to four shapes of 2026-11-30, whose rest of a tile was 11 us; that is predicted for factors that are
-    // loaded together, and those beside it by the same proportion.
+    // Of as many bytes as above. kWide8 and kSquare8 and those beside it fitted to 4096^3 and 8192^3 on 2026-12-01.
     eight_bits(shape_of<kRing8>(1.0, 4.0)),
-    eight_bits(shape_of<kWide8>(0.569, 1.5, 3.5e6)),
-    eight_bits(shape_of<kSquare8>(0.38, 1.5, 3.5e6)),
-    eight_bits(shape_of<kNarrow8>(0.21, 1.5, 3.5e6)),
-    eight_bits(shape_of<kSplit8>(0.38, 6.7, 3.5e6)),
-    eight_bits(only_by_table(shape_of<kWidePairs8>(0.569, 1.5, 3.5e6))),
-    eight_bits(only_by_table(shape_of<kSquareAlone8>(0.38, 1.5, 3.5e6))),
-    eight_bits(only_by_table(shape_of<kWideLate8>(0.569, 1.0, 3.5e6))),
-    eight_bits(only_by_table(shape_of<kSquareLate8>(0.38, 1.0, 3.5e6))),
+    eight_bits(shape_of<kWide8>(0.519, 3.0, 3.5e6)),
+    eight_bits(shape_of<kSquare8>(0.338, 3.1, 3.5e6)),
+    eight_bits(shape_of<kNarrow8>(0.31, 0.5, 3.5e6)),
+    eight_bits(shape_of<kSplit8>(0.34, 8.8, 3.5e6)),
     eight_bits(shape_of<kStaged8>(0.5, 4.0)),
     // As many bytes, as many instructions of the same length as the 16-bit tiles; not measured.
     eight_bits(shape_of<kWideInts>(0.657, 5.0, 3.5e6)),
@@ -67,8 +57,6 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kFewSplit16>(0.24, 2.1, 4.3e6),
     shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
     shape_of<kFewStaged>(0.25, 3.0),  // not measured
-    only_by_table(shape_of<kFew64Pairs>(0.25, 2.8, 4.4e6)),
-    only_by_table(shape_of<kFewHalf64>(0.18, 2.5, 4.4e6)),
     eight_bits(shape_of<kFewRing8>(0.5, 3.0)),  // these four not measured either
     eight_bits(shape_of<kFew16Ints>(0.24, 2.0, 4.6e6)),
     eight_bits(shape_of<kFew64Ints>(0.27, 2.8, 4.2e6)),

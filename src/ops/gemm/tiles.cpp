@@ -118,7 +118,7 @@ Way pick(const GemmArgs& args, const DeviceInfo& device) {
     const Way best = best_way(here, device, [&](uint32_t c) { return row->tile == tiles::kConfigNames[c] && here.built(c); }, row->split);
     if (best.tile.config != tiles::kConfigs) return best;
   }
-  return best_way(here, device, [&](uint32_t c) { return here.built(c) && !kShapes[c].only_by_table; }, 0);
+  return best_way(here, device, [&](uint32_t c) { return here.built(c); }, 0);
 }
 
 const char* supports(const GemmArgs& args, const DeviceInfo& device) {

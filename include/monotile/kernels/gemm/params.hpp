@@ -10,7 +10,6 @@ struct ProductShape {
   int64_t m, n, k;
   int64_t m_per_program;
   int64_t n_per_program;
-  int64_t programs;  ///< of the launch, where each takes one block of rows after another
 };
 
 /// A: view of a plain type or int8_rows; W: view of a plain type or quant_view.

@@ -17,11 +17,11 @@ struct RowDots {
 
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
-    each_dot_block<L, MT>(ctx, p.shape, p.a, p.b, [&](const auto& block, auto& sums) {
-      if (p.bias.data != nullptr) add_columns(ctx, block, sums, p.bias);
-      if (p.residual.data != nullptr) add_cells(ctx, block, sums, p.residual);
-      store_cells(ctx, block, p.c, sums);
-    });
+    const auto block = dot_block_of<L, MT>(ctx, p.shape);
+    auto sums = row_dots(ctx, block, p.a, p.b);
+    if (p.bias.data != nullptr) add_columns(ctx, block, sums, p.bias);
+    if (p.residual.data != nullptr) add_cells(ctx, block, sums, p.residual);
+    store_cells(ctx, block, p.c, sums);
   }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // Products of few rows with GGUF blocks by mma.sync. Codes are whole numbers that 16-bit floats hold exactly, so the weights are operand a of an
 // instruction without their scales, which multiply its fp32 sums: nothing is rounded that row_dots by lanes would not round. A wave copies its stretches of 16 rows
-// into shared memory by itself, ahead of use and of the block that it belongs to; the waves of a program meet at the end of each block.
+// into shared memory by itself, ahead of use; the waves of a program meet once, at the end.
 //
 // Instructions of 16 elements along k may take them in any order, if both operands agree: lane 4 g + t has elements 4 t to 4 t + 3 of each 16, which are a
 // word of codes, for nibbles and bytes alike. Words are brought into the order 0, 2, 1, 3 as they are read: then two masks cut the pairs (0, 1) and (2, 3) out
@@ -21,6 +21,13 @@ struct block_rows_place {
 struct block_rows_sums {
   float of[kLanes];
 };
+
+template <class L, int MT, class Shape>
+requires(__is_same(L, block_rows)) MT_FN block_rows_place dot_block_of(const Context& ctx, const Shape& shape) {
+  static_assert(MT == block_rows::rows_of_a, "the columns of an instruction");
+  const int64_t blocks = (shape.m + MT - 1) / MT, group = ctx.program / blocks, first_m = (ctx.program - group * blocks) * MT;
+  return {group * block_rows::rows, shape.n, first_m, shape.k, static_cast<int>(shape.m - first_m < MT ? shape.m - first_m : MT)};
+}
 
 // --- codes as 16-bit floats -----------------------------------------------------------------------------------------
 /// The float under whose last bits a code may be put: 128 or 1024, one per unit.
@@ -126,10 +133,9 @@ struct block_activations {
 template <DType Q, class T>
 struct block_wave {
   const view<const T>& a;
-  const quant_view<Q>& weights;
-  int64_t last_row;           ///< of b
-  const T* row_of_a[kLanes];  ///< from element 4 t on; where there is no row g, another: nobody stores its sums
-  int payload;                ///< bytes of a row
+  const unsigned char* weights[2][kLanes];  ///< rows g and g + 8, from chunk t on
+  const T* row_of_a[kLanes];                ///< from element 4 t on; where there is no row g, another: nobody stores its sums
+  int64_t payload;                          ///< bytes of a row
   int k;
   copy_queue copies;
 };
@@ -160,25 +166,22 @@ MT_FN void load_blocks_of_a(Context& ctx, block_activations& x, const block_wave
   }
 }
 
-/// Queues copies of stretch `stretch` of rows from `first_row` on; those that do not exist are copies of the last one, since nobody stores their sums. Four lanes share two rows, chunk by chunk; what does not exist becomes 0.
+/// Queues copies of stretch `stretch` of the wave's rows. Four lanes share two rows, chunk by chunk; what does not exist becomes 0.
 template <DType Q, class T>
-MT_FN void copy_stretch(Context& ctx, unsigned char* stage, block_wave<Q, T>& wave, int64_t first_row, int stretch) {
+MT_FN void copy_stretch(Context& ctx, unsigned char* stage, block_wave<Q, T>& wave, int stretch) {
   constexpr int kBytes = block_rows::stretch_bytes(Q), kPitch = block_rows::pitch(Q);
   constexpr int kCopied = (kBytes + (kBytes % 16 == 0 ? 0 : 14) + 15) / 16;  // with up to 14 bytes that come before
-  const int start = stretch * kBytes / 16 * 16, left = wave.payload - start;
+  const int64_t start = static_cast<int64_t>(stretch) * kBytes / 16 * 16, left = wave.payload - start;
   const auto each_chunk = [&](auto bytes_from) {
     MT_UNROLL
-    for (int row = 0; row < 2; ++row) {
-      for (int l = 0; l < kLanes; ++l) {
-        const int lane = ctx.thread(l) % kWave, r = lane / 4 + 8 * row;
-        const int64_t n = first_row + r < wave.last_row ? first_row + r : wave.last_row;
-        const unsigned char* const from = wave.weights.row(n) + 16 * (lane % 4);
-        MT_UNROLL
-        for (int j = 0; j < (kCopied + 3) / 4; ++j) {
-          const int chunk = lane % 4 + 4 * j;
+    for (int j = 0; j < (kCopied + 3) / 4; ++j) {
+      MT_UNROLL
+      for (int row = 0; row < 2; ++row) {
+        for (int l = 0; l < kLanes; ++l) {
+          const int lane = ctx.thread(l) % kWave, r = lane / 4 + 8 * row, chunk = lane % 4 + 4 * j;
           if (4 * j + 3 >= kCopied && chunk >= kCopied) continue;
           const int bytes = bytes_from(16 * chunk);
-          wave.copies.add(stage + r * kPitch + 16 * chunk, from + (bytes != 0 ? start + 64 * j : 0), bytes, l, r, 0);
+          wave.copies.add(stage + r * kPitch + 16 * chunk, wave.weights[row][l] + (bytes != 0 ? start + 64 * j : 0), bytes, l, r, 0);
         }
       }
     }
@@ -186,7 +189,7 @@ MT_FN void copy_stretch(Context& ctx, unsigned char* stage, block_wave<Q, T>& wa
   if (left >= kCopied * 16) {
     each_chunk([](int) { return 16; });
   } else {
-    each_chunk([&](int at) { return left - at < 0 ? 0 : left - at < 16 ? left - at : 16; });
+    each_chunk([&](int at) { return static_cast<int>(left - at < 0 ? 0 : left - at < 16 ? left - at : 16); });
   }
 }
 
@@ -287,102 +290,90 @@ MT_FN void close_stretch(float (&sums)[4][kLanes], const stretch_scales<Q>& s, c
 
 static_assert(block_rows::lanes >= block_rows::rows * block_rows::rows_of_a, "a lane for each sum");
 
-/// The blocks of a program, one after the other: each wave adds up its stretches in order, and then the waves' sums are. Stretches of the next block are
-/// on their way while this one's are multiplied and stored. finish(block, sums).
-template <class L, int MT, class Shape, class T, DType Q, class F>
-requires(__is_same(L, block_rows)) MT_FN void each_dot_block(Context& ctx, const Shape& shape, const view<const T>& a, const quant_view<Q>& w, F finish) {
-  static_assert(MT == block_rows::rows_of_a, "the columns of an instruction");
-  constexpr int kPitch = block_rows::pitch(Q), kStage = block_rows::rows * kPitch, kWaves = block_rows::waves, kStages = block_rows::stages;
-  constexpr int kBytes = block_rows::stretch_bytes(Q), kCells = block_rows::rows * block_rows::rows_of_a;
+/// The dots of a program's rows: each wave adds up its stretches in order, and then the waves' sums are.
+template <class T, DType Q>
+MT_FN block_rows_sums row_dots(Context& ctx, const block_rows_place& block, const view<const T>& a, const quant_view<Q>& w) {
+  constexpr int kPitch = block_rows::pitch(Q), kStage = block_rows::rows * kPitch, kWaves = block_rows::waves;
+  constexpr int kBytes = block_rows::stretch_bytes(Q);
   const int number = wave_number(ctx);
-  unsigned char* const own = ctx.scratch + number * kStages * kStage;
-  float* const all_sums = reinterpret_cast<float*>(ctx.scratch + kWaves * kStages * kStage);
+  unsigned char* const own = ctx.scratch + number * block_rows::stages * kStage;
 
-  // A program stays with its rows of a and takes every `step`th group of rows of b.
-  const int program = static_cast<int>(ctx.program), programs = static_cast<int>(shape.programs);
-  const int parts = static_cast<int>((shape.m + MT - 1) / MT), part = program % parts, first_group = program / parts, step = programs / parts;
-  const int64_t first_m = static_cast<int64_t>(part) * MT;
-  block_rows_place block{static_cast<int64_t>(first_group) * block_rows::rows, shape.n, first_m, shape.k,
-                         static_cast<int>(shape.m - first_m < MT ? shape.m - first_m : MT)};
-  block_wave<Q, T> wave{a, w, shape.n - 1, {}, static_cast<int>(shape.k / quant_view<Q>::block_elements * quant_view<Q>::block_bytes), static_cast<int>(shape.k), {}};
+  block_wave<Q, T> wave{a, {}, {}, block.k / quant_view<Q>::block_elements * quant_view<Q>::block_bytes, static_cast<int>(block.k), {}};
   for (int l = 0; l < kLanes; ++l) {
     const int lane = ctx.thread(l) % kWave, g = lane / 4;
+    MT_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      const int64_t n = block.first_n + g + 8 * row;  // rows that do not exist are copies of the last one; nobody stores their sums
+      wave.weights[row][l] = w.row(n < block.n ? n : block.n - 1) + 16 * (lane % 4);
+    }
     wave.row_of_a[l] = a.row(block.first_m + (g < block.m ? g : 0)) + 4 * (lane % 4);
   }
-  const int stretches = (wave.k + block_rows::stretch - 1) / block_rows::stretch, groups = static_cast<int>((shape.n + block_rows::rows - 1) / block_rows::rows);
-  int next_group = first_group, next_at = number;  // of the stretch that is copied next
-  const auto copy_next = [&](int stage) {
-    if (next_group < groups && next_at < stretches) {
-      copy_stretch(ctx, own + stage * kStage, wave, static_cast<int64_t>(next_group) * block_rows::rows, next_at);
-      next_at += kWaves;
-      if (next_at >= stretches) next_at = number, next_group += step;
-    }
-    wave.copies.close_group();
-  };
-  MT_UNROLL
-  for (int i = 0; i < kStages; ++i) copy_next(i);
 
+  float sums[4][kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < 4; ++e) sums[e][l] = 0.0f;
+  }
+  const int stretches = (wave.k + block_rows::stretch - 1) / block_rows::stretch;
+  MT_UNROLL
+  for (int i = 0; i < block_rows::stages; ++i) {
+    if (number + i * kWaves < stretches) copy_stretch(ctx, own + i * kStage, wave, number + i * kWaves);
+    wave.copies.close_group();
+  }
   int stage = 0;
   MT_NO_UNROLL
-  for (int group = first_group; group < groups; group += step) {
-    block.first_n = static_cast<int64_t>(group) * block_rows::rows;
-    float sums[4][kLanes];
+  for (int at = number; at < stretches; at += kWaves) {
+    block_activations x[2];
+    const auto load_half = [&](int half) { load_blocks_of_a(ctx, x[half], wave, at * block_rows::stretch + 128 * half); };
+    load_half(0);
+    wave.copies.template wait<block_rows::stages - 1>();
+    wave_sync();
+    constexpr bool kAhead = Q != DType::q4_k;  // whose minima leave no registers for it
+    if constexpr (kAhead) load_half(1);
+    const int phase = kBytes % 16 == 0 ? 0 : at * (kBytes % 16) % 16;
+    const unsigned char* rows[2][kLanes];
     for (int l = 0; l < kLanes; ++l) {
-      MT_UNROLL
-      for (int e = 0; e < 4; ++e) sums[e][l] = 0.0f;
+      rows[0][l] = own + stage * kStage + ctx.thread(l) % kWave / 4 * kPitch + phase;
+      rows[1][l] = rows[0][l] + 8 * kPitch;
     }
-    MT_NO_UNROLL
-    for (int at = number; at < stretches; at += kWaves) {
-      block_activations x[2];
-      const auto load_half = [&](int half) { load_blocks_of_a(ctx, x[half], wave, at * block_rows::stretch + 128 * half); };
-      load_half(0);
-      wave.copies.template wait<kStages - 1>();
-      wave_sync();
-      constexpr bool kAhead = Q != DType::q4_k;  // whose minima leave no registers for it
-      if constexpr (kAhead) load_half(1);
-      const int phase = kBytes % 16 == 0 ? 0 : at * (kBytes % 16) % 16;
-      const unsigned char* rows[2][kLanes];
-      for (int l = 0; l < kLanes; ++l) {
-        rows[0][l] = own + stage * kStage + ctx.thread(l) % kWave / 4 * kPitch + phase;
-        rows[1][l] = rows[0][l] + 8 * kPitch;
-      }
-      const auto add = [&](bool odd) {
-        stretch_scales<Q> scales;
-        add_four_blocks<Q, T>(ctx, sums, scales, rows, x[0], 0, odd);
-        if constexpr (!kAhead) load_half(1);
-        add_four_blocks<Q, T>(ctx, sums, scales, rows, x[1], 4, odd);
-        close_stretch(sums, scales, rows);
-      };
-      if (kBytes % 4 != 0 && phase % 4 != 0) {
-        add(true);
-      } else {
-        add(false);
-      }
-      wave_sync();  // all lanes have read
-      copy_next(stage);
-      stage = stage + 1 == kStages ? 0 : stage + 1;
+    const auto add = [&](bool odd) {
+      stretch_scales<Q> scales;
+      add_four_blocks<Q, T>(ctx, sums, scales, rows, x[0], 0, odd);
+      if constexpr (!kAhead) load_half(1);
+      add_four_blocks<Q, T>(ctx, sums, scales, rows, x[1], 4, odd);
+      close_stretch(sums, scales, rows);
+    };
+    if (kBytes % 4 != 0 && phase % 4 != 0) {
+      add(true);
+    } else {
+      add(false);
     }
-
-    // The waves' sums in their order, whatever the number of stretches.
-    ctx.barrier();  // those of the block before are read
-    for (int l = 0; l < kLanes; ++l) {
-      MT_UNROLL
-      for (int e = 0; e < 4; ++e) {
-        const coordinate c = mma_m16n8k16::c(ctx.thread(l) % kWave, e);
-        share(all_sums + number * kCells + c.col * block_rows::rows + c.row, sums[e][l]);
-      }
-    }
-    ctx.barrier();
-    block_rows_sums total;
-    for (int l = 0; l < kLanes; ++l) {
-      total.of[l] = 0.0f;
-      const int cell = ctx.thread(l);
-      if (cell >= kCells) continue;
-      MT_UNROLL
-      for (int i = 0; i < kWaves; ++i) total.of[l] += shared(static_cast<const float*>(all_sums) + i * kCells + cell);
-    }
-    finish(block, total);
+    wave_sync();  // all lanes have read
+    if (at + block_rows::stages * kWaves < stretches)
+      copy_stretch(ctx, own + stage * kStage, wave, at + block_rows::stages * kWaves);
+    wave.copies.close_group();
+    stage = stage + 1 == block_rows::stages ? 0 : stage + 1;
   }
+
+  // The waves' sums in their order, whatever the number of stretches.
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      const coordinate c = mma_m16n8k16::c(ctx.thread(l) % kWave, e);
+      share(reinterpret_cast<float*>(own) + c.col * block_rows::rows + c.row, sums[e][l]);
+    }
+  }
+  ctx.barrier();
+  block_rows_sums total;
+  for (int l = 0; l < kLanes; ++l) {
+    total.of[l] = 0.0f;
+    const int cell = ctx.thread(l);
+    if (cell >= block_rows::rows * block_rows::rows_of_a) continue;
+    MT_UNROLL
+    for (int i = 0; i < kWaves; ++i)
+      total.of[l] += shared(reinterpret_cast<const float*>(ctx.scratch + i * block_rows::stages * kStage) + cell);
+  }
+  return total;
 }
 
 template <class F>
