@@ -54,7 +54,6 @@ using tile_of_chain = decltype(some_body<Body>().tile(0));
 
 template <class Cfg, class T, class Tile>
 struct alignas(1024) warpgroup_chain_memory {
-  using tile_type = Tile;
   using Traits = warpgroup_chain_traits<Cfg>;
   smem_tile<T, Cfg::bm, Cfg::da, along::m> a[Traits::a_stages];
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
@@ -599,17 +598,16 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     if constexpr (kLate) first_done();
     b.next();
   };
-  using Tile = typename Memory::tile_type;
   // The last second product of a tile is issued with the first one of the next: results are stored meanwhile.
   constexpr bool kAhead = Traits::a_stages > 1 && !kLate;
   while (true) {
     a.wait_full();
     const int state_of_tile = told(memory.tiles[a.count % Traits::kept_tiles]);
     if (state_of_tile == 0) break;
-    const Tile* tile = &memory.tile[a.count % Traits::kept_tiles];
+    uint32_t tile = a.count % Traits::kept_tiles;
     if constexpr (kAhead) own_a = find_a();
     clear(cx, o);
-    auto state = body.begin(cx, *tile);
+    auto state = body.begin(cx, memory.tile[tile]);
     bool more = state_of_tile > 1, issued = false;
     if (more) {
       b.wait_full();
@@ -619,7 +617,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     }
     bool fresh = true;  // sums are zeros
     while (more) {  // once for a tile, but for blocks that are multiplied one by one
-      const Tile& t = *tile;
+      const auto& t = memory.tile[tile];
       chain_block block = next;
       if (!issued) {
         b.wait_full();
@@ -701,6 +699,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
         if (lane == 0) hopper::wait_stores_read<0>();
         product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
         wave_sync();  // all have read, before the first lane hands c back
+        clear(cx, s);  // or what the next product overwrites would be kept until here
       } else {
         if constexpr (kLate) find_places(b.count);
         const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
@@ -720,9 +719,9 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
               pin(o);
               behind().release_stage(lane);
               body.finish(cx, state, o, t);
-              tile = &memory.tile[a.count % Traits::kept_tiles];
+              tile = a.count % Traits::kept_tiles;
               clear(cx, o);
-              state = body.begin(cx, *tile);
+              state = body.begin(cx, memory.tile[tile]);
               hopper::products_wait<0>();
               pin(s);
               more = issued = fresh = true;
@@ -736,7 +735,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       }
       behind().release_stage(lane);
     }
-    body.finish(cx, state, o, *tile);
+    body.finish(cx, state, o, memory.tile[tile]);
   }
   if (lane == 0) hopper::wait_stores_read<0>();
 }
