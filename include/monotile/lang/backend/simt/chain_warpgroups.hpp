@@ -301,17 +301,25 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
 template <class T, int R, int C, along A>
 MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane, int lanes) {
   using Tile = smem_tile<T, R, C, A>;
-  constexpr int kChunks = C / 8;
+  constexpr int kChunks = C / 8, kAtOnce = 4;  // loads that are under way together: one warp has nothing else to hide them
+  const int existing = rows * kChunks;
   uint32_t found = 0;
-  MT_UNROLL_BY(4)
-  for (int i = (look ? 0 : rows * kChunks) + lane; i < R * kChunks; i += lanes) {
-    unsigned char* const place = tile.data + Tile::offset(i / kChunks, i % kChunks);
-    if (i >= rows * kChunks) {
-      clear_shared16(place);
-    } else {
-      found |= carries_of_unbounded<T>(load_shared16(place));
+  if (look) {
+    MT_NO_UNROLL
+    for (int i = lane; i < existing; i += kAtOnce * lanes) {
+      vector16 v[kAtOnce];
+      MT_UNROLL
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int chunk = i + k * lanes < existing ? i + k * lanes : i;
+        v[k] = load_shared16(tile.data + Tile::offset(chunk / kChunks, chunk % kChunks));
+      }
+      MT_UNROLL
+      for (int k = 0; k < kAtOnce; ++k) found |= carries_of_unbounded<T>(v[k]);
     }
   }
+  MT_NO_UNROLL
+  for (int i = existing + lane; i < R * kChunks; i += lanes)
+    clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
   return found != 0;
 }
 
