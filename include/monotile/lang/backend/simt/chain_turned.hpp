@@ -12,7 +12,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 template <class Cfg, class T>
 struct alignas(1024) turned_chain_rings {
   using Traits = warpgroup_chain_traits<Cfg>;
-  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[1];
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   smem_tile<T, Cfg::dc, Cfg::bn, along::n> turned[Cfg::stages];
@@ -175,7 +175,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
   };
   // Products are issued in turns where nothing else keeps warpgroups apart: they wait for the same blocks, and would then
   // multiply at the same time and weigh at the same time.
-  constexpr bool kInTurns = Cfg::variant / 2 % 2 == 0;
+  constexpr bool kInTurns = Cfg::variant % 2 == 0;
   constexpr int kTurn = 1;  // named barriers
   const auto in_turn = [&](auto issue) {
     if constexpr (!kInTurns) return issue();
