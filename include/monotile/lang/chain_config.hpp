@@ -10,9 +10,8 @@ namespace monotile::lang {
 /// Tiles of bm rows of a against blocks of bn rows of b and c; da columns of a and b, dc of c, both multiples of 64;
 /// `Stages` blocks of b and of c on chip; at least `WaveRows` rows to a wave, where waves share a tile; `Waves` of them
 /// take blocks in turn, where waves share rows. `Programs` should fit on a compute unit at once, where that bounds the registers of a lane.
-/// `Variant` of the loop of warpgroups, a sum: 1, its ring's places are known when it is compiled; 2, products are not issued in turns; 4, two tiles of
-/// a are on chip, and the last second product of a tile is issued with the first one of the next; 8, a warp finds out about
-/// tiles before they are copied.
+/// `Variant` of the loop of warpgroups, a sum: 1, products are not issued in turns; 2, a warp finds out about tiles before they
+/// are copied.
 template <schedule S, int BM, int BN, int DA, int DC, int Stages, int WaveRows = 32, int Waves = 1, int Programs = 1, int Variant = 0>
 struct chain_config {
   static constexpr schedule kind = S;

@@ -31,12 +31,12 @@ struct config_at<kRing, up_to_256, S> : chain_config<schedule::ring, 64, 64, 256
 /// Three warpgroups multiply where 160 registers are enough: exponentials bind head dimensions up to 64, and three of them
 /// leave fewer gaps between. Changed scores would spill 360 bytes.
 template <uint32_t S>
-struct config_at<kOverlapped, up_to_64, S>
-    : chain_config<schedule::pingpong, S == kMasks ? 192 : 128, 128, 64, 64, 2, 32, 1, 1, 1> {};
+struct config_at<kOverlapped, up_to_64, S> : chain_config<schedule::pingpong, S == kMasks ? 192 : 128, 128, 64, 64, 2> {
+};
 template <uint32_t S>
-struct config_at<kOverlapped, up_to_128, S> : chain_config<schedule::pingpong, 128, 128, 128, 128, 2, 32, 1, 1, 1> {};
+struct config_at<kOverlapped, up_to_128, S> : chain_config<schedule::pingpong, 128, 128, 128, 128, 2> {};
 template <uint32_t S>
-struct config_at<kOverlapped, up_to_256, S> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2, 32, 1, 1, 1> {};
+struct config_at<kOverlapped, up_to_256, S> : chain_config<schedule::pingpong, 128, 64, 256, 256, 2> {};
 /// Codes of 8 bits, head dimensions up to 128.
 using turned_config = chain_config<schedule::turned, 128, 128, 128, 128, 2>;
 /// Four waves of 32 rows. Registers bound how many programs share a compute unit, of which each SIMD has a wave.

@@ -103,9 +103,13 @@ double cost(const GemmArgs& args, const DeviceInfo& device) {
   const DTypeInfo b = dtype_info(args.b.dtype);
   const double stream_us = n * k * b.block_bytes / b.block_elements * 1e6 / 3e12,
                product_us = m * n * k / (device.units * 128 * 1500.0 / 4);
-  // A wave goes along k by itself, two chunks of 256 at a time: 1.3 us for one row of a, 7.7 for eight (H200, 2026-11-30).
-  const double along_us = std::ceil(k / 512) * (rows_of_a(args, device) == 1 ? 1.3 : 7.7);
-  return 3.0 + std::max({stream_us * std::ceil(m / rows_of_a(args, device)), product_us, along_us});
+  // A wave goes along k by itself, two chunks of 256 at a time: 1.3 us for one row of a, 7.7 for eight, with 64 and 24 waves at a time on a
+  // multiprocessor (H200, 2026-12-01, docs/results/h200-gemm-every-2026-12-01.txt.gz).
+  const int rows = rows_of_a(args, device);
+  const double waves = n * std::ceil(m / rows), at_once = device.units * (rows == 1 ? 64.0 : 24.0);
+  const double live = std::min<double>(m, rows), wave_us = 1.3 + (live - 1) * 6.4 / 7;
+  const double along_us = std::ceil(k / 512) * wave_us * std::max(1.0, waves / at_once);
+  return 3.0 + std::max({stream_us * std::ceil(m / rows), product_us, along_us});
 }
 
 /// config: activations, rows of a per program, entry of the cast kernel, lanes per program, entry of the kernel of matrix instructions (which the

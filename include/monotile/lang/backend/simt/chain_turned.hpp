@@ -12,7 +12,7 @@ namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 template <class Cfg, class T>
 struct alignas(1024) turned_chain_rings {
   using Traits = warpgroup_chain_traits<Cfg>;
-  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[1];
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   smem_tile<T, Cfg::dc, Cfg::bn, along::n> turned[Cfg::stages];
@@ -44,30 +44,41 @@ struct turned_rows {
 template <class C, class Turned>
 MT_DEVICE void turn_keys(const C& c, Turned& turned, int first, int lane) {
   const uint32_t from = shared_address(c.data), to = shared_address(turned.data);
-  MT_UNROLL_BY(4)
-  for (int chunk = 0; chunk < C::cols / 16; ++chunk) {
-    uint32_t w[4][1];
-    read_matrices<true>(w, from + C::offset(first + lane, chunk));
-    // Matrices of even and of odd columns, for each half of the keys.
-    const int column = chunk * 16 + lane % 8 * 2 + lane / 8 % 2;
-    hopper::stmatrix4(to + Turned::offset(column, first / 16 + lane / 16), hopper::pick_bytes(w[0][0], w[1][0], 0x6420),
-                      hopper::pick_bytes(w[0][0], w[1][0], 0x7531), hopper::pick_bytes(w[2][0], w[3][0], 0x6420),
-                      hopper::pick_bytes(w[2][0], w[3][0], 0x7531));
+  constexpr int kAtOnce = 4;  // reads before the first write: they would wait for each other in the order in which they stand
+  static_assert(C::cols / 16 % kAtOnce == 0);
+  MT_NO_UNROLL
+  for (int start = 0; start < C::cols / 16; start += kAtOnce) {
+    uint32_t w[kAtOnce][4][1];
+    MT_UNROLL
+    for (int k = 0; k < kAtOnce; ++k) read_matrices<true>(w[k], from + C::offset(first + lane, start + k));
+    MT_UNROLL
+    for (int k = 0; k < kAtOnce; ++k) {
+      // Matrices of even and of odd columns, for each half of the keys.
+      const int column = (start + k) * 16 + lane % 8 * 2 + lane / 8 % 2;
+      hopper::stmatrix4(to + Turned::offset(column, first / 16 + lane / 16),
+                        hopper::pick_bytes(w[k][0][0], w[k][1][0], 0x6420),
+                        hopper::pick_bytes(w[k][0][0], w[k][1][0], 0x7531),
+                        hopper::pick_bytes(w[k][2][0], w[k][3][0], 0x6420),
+                        hopper::pick_bytes(w[k][2][0], w[k][3][0], 0x7531));
+    }
   }
 }
 /// Rows that do not exist become zeros; true if another one of these 32 holds a NaN.
 template <class C>
 MT_DEVICE bool clean_codes(C& c, int first, int rows, int lane) {
+  constexpr int kChunks = C::cols / 16, kAtOnce = 4;
+  static_assert(kChunks % kAtOnce == 0);
+  const bool exists = first + lane < rows;
   uint32_t found = 0;
   MT_NO_UNROLL
-  for (int chunk = 0; chunk < C::cols / 16; ++chunk) {
-    unsigned char* const place = c.data + C::offset(first + lane, chunk);
-    if (first + lane >= rows) {
-      clear_shared16(place);
-    } else {
-      const vector16 codes = load_shared16(place);
-      MT_UNROLL
-      for (const uint32_t word : codes.word) found |= (word & 0x7f7f7f7fu) + 0x01010101u;
+  for (int start = 0; start < kChunks; start += kAtOnce) {
+    vector16 codes[kAtOnce];
+    MT_UNROLL
+    for (int k = 0; k < kAtOnce; ++k) codes[k] = load_shared16(c.data + C::offset(first + lane, start + k));
+    MT_UNROLL
+    for (int k = 0; k < kAtOnce; ++k) {
+      for (const uint32_t word : codes[k].word) found |= exists ? (word & 0x7f7f7f7fu) + 0x01010101u : 0;
+      if (!exists) clear_shared16(c.data + C::offset(first + lane, start + k));
     }
   }
   return wave_any((found & 0x80808080u) != 0);
@@ -164,7 +175,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
   };
   // Products are issued in turns where nothing else keeps warpgroups apart: they wait for the same blocks, and would then
   // multiply at the same time and weigh at the same time.
-  constexpr bool kInTurns = Cfg::variant / 2 % 2 == 0;
+  constexpr bool kInTurns = Cfg::variant % 2 == 0;
   constexpr int kTurn = 1;  // named barriers
   const auto in_turn = [&](auto issue) {
     if constexpr (!kInTurns) return issue();

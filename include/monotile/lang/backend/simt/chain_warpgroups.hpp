@@ -24,10 +24,7 @@ struct warpgroup_chain_traits {
   static constexpr int consumer_registers = consumers == 3     ? 160
                                             : wants_more<Body> ? 240
                                                                : 232;
-  static constexpr int a_stages = Cfg::variant / 4 % 2 + 1;  ///< tiles of a on chip
-  /// Of what is known about them, since a tile is finished after its a is released.
-  static constexpr int kept_tiles = 2 * a_stages;
-  static constexpr bool plans = Cfg::variant / 8 % 2 == 1;  ///< a warp finds out about tiles before they are needed
+  static constexpr bool plans = Cfg::variant / 2 % 2 == 1;  ///< a warp finds out about tiles before they are needed
   static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
@@ -54,14 +51,13 @@ using tile_of_chain = decltype(some_body<Body>().tile(0));
 
 template <class Cfg, class T, class Tile>
 struct alignas(1024) warpgroup_chain_memory {
-  using tile_type = Tile;
   using Traits = warpgroup_chain_traits<Cfg>;
-  smem_tile<T, Cfg::bm, Cfg::da, along::m> a[Traits::a_stages];
+  smem_tile<T, Cfg::bm, Cfg::da, along::m> a;
   smem_tile<T, Cfg::bn, Cfg::da, along::n> b[Cfg::stages];
   smem_tile<T, Cfg::bn, Cfg::dc, along::n> c[Cfg::stages];
   unsigned char result[warpgroup_chain_traits<Cfg>::consumers * 4 * warpgroup_chain_traits<Cfg>::result_slots *
                        warpgroup_chain_traits<Cfg>::slot_bytes];
-  alignas(8) chain_barriers<Traits::a_stages> a_at;
+  alignas(8) chain_barriers<1> a_at;
   chain_barriers<Cfg::stages> b_at, c_at;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
@@ -69,8 +65,8 @@ struct alignas(1024) warpgroup_chain_memory {
   alignas(8) chain_barriers<plans> plan_at;
   Tile plan[plans];
   int planned[plans];  ///< 0: there are no more; else chain_block of the first block, and two more: 1 if there is none
-  Tile tile[Traits::kept_tiles];
-  int tiles[Traits::kept_tiles];  ///< 0: there are no more; 1: the tile sees no block; 2: it does
+  Tile tile[2];            ///< of two, since a tile is finished after its a is released
+  int tiles[2];            ///< 0: there are no more; 1: the tile sees no block; 2: it does
   int block[Cfg::stages];  ///< chain_block of b; read for the first one of a tile
   int next[Cfg::stages];   ///< and of the b after it in this tile: known while this one is multiplied
   int look[Cfg::stages];   ///< chain_block of c if it is to be inspected; 0: it is not; -1: there are no more blocks
@@ -302,17 +298,25 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
 template <class T, int R, int C, along A>
 MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane, int lanes) {
   using Tile = smem_tile<T, R, C, A>;
-  constexpr int kChunks = C / 8;
+  constexpr int kChunks = C / 8, kAtOnce = 4;  // loads that are under way together: one warp has nothing else to hide them
+  const int existing = rows * kChunks;
   uint32_t found = 0;
-  MT_UNROLL_BY(4)
-  for (int i = (look ? 0 : rows * kChunks) + lane; i < R * kChunks; i += lanes) {
-    unsigned char* const place = tile.data + Tile::offset(i / kChunks, i % kChunks);
-    if (i >= rows * kChunks) {
-      clear_shared16(place);
-    } else {
-      found |= carries_of_unbounded<T>(load_shared16(place));
+  if (look) {
+    MT_NO_UNROLL
+    for (int i = lane; i < existing; i += kAtOnce * lanes) {
+      vector16 v[kAtOnce];
+      MT_UNROLL
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int chunk = i + k * lanes < existing ? i + k * lanes : i;
+        v[k] = load_shared16(tile.data + Tile::offset(chunk / kChunks, chunk % kChunks));
+      }
+      MT_UNROLL
+      for (int k = 0; k < kAtOnce; ++k) found |= carries_of_unbounded<T>(v[k]);
     }
   }
+  MT_NO_UNROLL
+  for (int i = existing + lane; i < R * kChunks; i += lanes)
+    clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
   return found != 0;
 }
 
@@ -389,7 +393,6 @@ MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, 
 /// than the products of one.
 template <class Cfg, class Body, class Memory, class P, class A, class B>
 MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
-  constexpr uint32_t kKept = warpgroup_chain_traits<Cfg>::kept_tiles;
   const auto copy_b = [&](const auto& t, int now) {
     const int next = block_after(body, t, now >> chain_block::bits);
     b.wait_empty();
@@ -402,11 +405,11 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   };
   const auto copy_a = [&](const auto& t, bool any) {
     a.wait_empty();
-    if (hopper::elect_one()) memory.tile[a.count % kKept] = t, memory.tiles[a.count % kKept] = any ? 2 : 1;
+    if (hopper::elect_one()) memory.tile[a.count % 2] = t, memory.tiles[a.count % 2] = any ? 2 : 1;
     wave_sync();
     chain_copies<Cfg> to_a{a.full()};
     if (any) {
-      body.load_a(to_a, memory.a[a.at()], t);
+      body.load_a(to_a, memory.a, t);
     } else if (hopper::elect_one()) {
       hopper::barrier_arrive(a.full());
     }
@@ -421,7 +424,7 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   });
   a.wait_empty();
   if (!hopper::elect_one()) return;
-  memory.tiles[a.count % kKept] = 0;
+  memory.tiles[a.count % 2] = 0;
   hopper::barrier_arrive(a.full());
 }
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
@@ -476,7 +479,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   using Traits = warpgroup_chain_traits<Cfg>;
   const uint32_t base = shared_address(&memory);
   constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
-  constexpr bool kInTurns = Cfg::variant / 2 % 2 == 0;
+  constexpr bool kInTurns = Cfg::variant % 2 == 0;
   chain_consumer<Cfg, T> cx{number * 64 + warp * 16, lane, memory.result};
   // c is one block behind b: a count of its own would take a register.
   const auto behind = [&] {
@@ -486,10 +489,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   };
   // The operands of products. Those of the next ones are found early, so that little stands between the weights and the
   // turn; there they go to registers that all lanes share.
-  const auto find_a = [&] {
-    return hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a) + a.at() * sizeof(memory.a[0])) + number * 64 * 128);
-  };
-  uint32_t own_a = find_a();
+  const uint32_t own_a = hopper::operand_word(base + static_cast<uint32_t>(offsetof(Memory, a)) + number * 64 * 128);
   uint32_t at_b = 0, at_c = 0;
   const auto find_places = [&](uint32_t number_of_b) {
     const auto place = [&](size_t ring, size_t bytes, uint32_t count, uint32_t panel) {
@@ -517,7 +517,6 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
-  constexpr bool kPlacesKnown = Cfg::variant % 2 == 1 && !kLate;
   // Read while the first product runs: what is handed back does not wait for it then.
   const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
@@ -555,10 +554,9 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const uint32_t from_c = hopper::operand_word(
           base + static_cast<uint32_t>(offsetof(Memory, c) + kBehind * sizeof(memory.c[0])), Cfg::bn * 128);
       const uint32_t parity_b = b.parity(), parity_c = behind().parity();
-      const uint32_t from_a = Traits::a_stages > 1 ? static_cast<uint32_t>(same_for_all(static_cast<int>(own_a))) : own_a;
       in_turn([&] {
         hopper::barrier_wait(at_of(offsetof(Memory, b_at), kPlace), parity_b);
-        issue_first<Cfg::bm, DA, T>(cx, s, from_a, from_b);
+        issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b);
         hopper::barrier_wait(at_of(offsetof(Memory, c_at), kBehind), parity_c);
         issue_second(cx, o, weights, from_c);
       });
@@ -599,18 +597,14 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     if constexpr (kLate) first_done();
     b.next();
   };
-  using Tile = typename Memory::tile_type;
-  // The last second product of a tile is issued with the first one of the next: results are stored meanwhile.
-  constexpr bool kAhead = Traits::a_stages > 1 && !kLate;
   while (true) {
     a.wait_full();
-    const int state_of_tile = told(memory.tiles[a.count % Traits::kept_tiles]);
+    const int state_of_tile = told(memory.tiles[a.count % 2]);
     if (state_of_tile == 0) break;
-    const Tile* tile = &memory.tile[a.count % Traits::kept_tiles];
-    if constexpr (kAhead) own_a = find_a();
+    const auto& t = memory.tile[a.count % 2];
     clear(cx, o);
-    auto state = body.begin(cx, *tile);
-    bool more = state_of_tile > 1, issued = false;
+    auto state = body.begin(cx, t);
+    bool more = state_of_tile > 1;
     if (more) {
       b.wait_full();
       next.word = told(memory.block[b.at()]);
@@ -618,21 +612,15 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       a.release(lane);
     }
     bool fresh = true;  // sums are zeros
-    while (more) {  // once for a tile, but for blocks that are multiplied one by one
-      const Tile& t = *tile;
+    while (more) {  // once, but for blocks that are multiplied one by one
       chain_block block = next;
-      if (!issued) {
-        b.wait_full();
-        find_places(b.count);
-        const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-        in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
-        if constexpr (!kLate) look_ahead();
-        hopper::products_wait<0>();
-        pin(s);
-      } else if constexpr (kAhead) {
-        look_ahead();
-      }
-      issued = false;
+      b.wait_full();
+      find_places(b.count);
+      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
+      in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
+      if constexpr (!kLate) look_ahead();
+      hopper::products_wait<0>();
+      pin(s);
       if constexpr (!kLate) first_done();
       const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
       if (!fresh) scale_rows(cx, o, rescale, scale);
@@ -659,24 +647,17 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       };
       while (true) {
         if constexpr (!Body::wants_registers) {
-          if constexpr (kPlacesKnown) {
-            static_assert(Cfg::stages == 2);
-            while (next.is_plain()) {
-              if (block.hides() && !inspected()) break;
-              block = next;
-              if (b.at() == 0) {
-                overlapped(block, state, t, known<false>{}, chain_place<0>{});
-              } else {
-                overlapped(block, state, t, known<false>{}, chain_place<1>{});
-              }
-            }
-            find_places(b.count);
-          } else {
-            while (next.is_plain() && ready()) {
-              block = next;
-              overlapped(block, state, t, known<false>{}, chain_place<-1>{});
+          static_assert(Cfg::stages == 2);
+          while (next.is_plain()) {
+            if (block.hides() && !inspected()) break;
+            block = next;
+            if (b.at() == 0) {
+              overlapped(block, state, t, known<false>{}, chain_place<0>{});
+            } else {
+              overlapped(block, state, t, known<false>{}, chain_place<1>{});
             }
           }
+          find_places(b.count);
           if (one_by_one) break;
         }
         if (next.word < 0 || !ready()) break;
@@ -701,42 +682,17 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
         if (lane == 0) hopper::wait_stores_read<0>();
         product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
         wave_sync();  // all have read, before the first lane hands c back
+        clear(cx, s);  // or what the next product overwrites would be kept until here
       } else {
         if constexpr (kLate) find_places(b.count);
         const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
-        if constexpr (kAhead) {
-          if (!more) {
-            a.wait_full();
-            if (told(memory.tiles[a.count % Traits::kept_tiles]) > 1) {
-              own_a = find_a();
-              b.wait_full();
-              next.word = told(memory.block[b.at()]);
-              const auto from_a = static_cast<uint32_t>(same_for_all(own_a)), from_b = static_cast<uint32_t>(same_for_all(at_b));
-              in_turn([&] {
-                issue_second(cx, o, weights, from_c);
-                issue_first<Cfg::bm, DA, T>(cx, s, from_a, from_b);
-              });
-              hopper::products_wait<1>();
-              pin(o);
-              behind().release_stage(lane);
-              body.finish(cx, state, o, t);
-              tile = &memory.tile[a.count % Traits::kept_tiles];
-              clear(cx, o);
-              state = body.begin(cx, *tile);
-              hopper::products_wait<0>();
-              pin(s);
-              more = issued = fresh = true;
-              continue;
-            }
-          }
-        }
         in_turn([&] { issue_second(cx, o, weights, from_c); });
         hopper::products_wait<0>();
         pin(o);
       }
       behind().release_stage(lane);
     }
-    body.finish(cx, state, o, *tile);
+    body.finish(cx, state, o, t);
   }
   if (lane == 0) hopper::wait_stores_read<0>();
 }
@@ -751,7 +707,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   const int thread = thread_number(), warpgroup = same_for_all(thread / 128), lane = thread % 32;
   const auto warp_of_group = [&] { return same_for_all(unforeseen(thread) % 128 / 32); };
   const uint32_t base = shared_address(&memory);
-  chain_cursor<Traits::a_stages, static_cast<int>(offsetof(Memory, a_at))> a(base);
+  chain_cursor<1, static_cast<int>(offsetof(Memory, a_at))> a(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, b_at))> b(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
   chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
