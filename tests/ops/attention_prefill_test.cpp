@@ -99,6 +99,7 @@ TEST_P(Prefill, ChangesOfScores) {
     for (const float softcap : {0.5f, 2.5f, 4.0f, 50.0f})
       check({.heads = 1, .dim_qk = dim, .dim_v = dim, .queries = {200}, .lengths = {700}, .softcap = softcap}, seed++);
     check({.dtype = DType::f16, .dim_qk = dim, .dim_v = dim, .queries = {70}, .lengths = {500}, .softcap = 30.0f}, seed++);
+    check({.heads = 1, .dim_qk = dim, .dim_v = dim, .queries = {70}, .lengths = {500}, .softcap = 70.0f, .scale = 1.0f}, seed++);
     check({.heads = 2, .dim_qk = dim, .dim_v = dim, .queries = {70}, .lengths = {500}, .softcap = 3.0f, .scale = -0.2f},
           seed++);
     check({.heads = 1, .dim_qk = dim, .dim_v = dim, .queries = {200}, .lengths = {700}, .alibi = true}, seed++);

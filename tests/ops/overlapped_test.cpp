@@ -135,6 +135,9 @@ TEST_F(OverlappedEmulated, PrefillWithOneChange) {
     check(c, seed++);
   }
   Case c = wide;
+  c.softcap = 70.0f, c.scale = 1.0f;  // large scores within half the cap: the polynomial's terms count
+  check(c, seed++);
+  c = wide;
   c.alibi = true;
   check(c, seed++);
   c.heads = 6, c.kv_heads = 2, c.queries = {30, 3}, c.lengths = {500, 270}, c.page_size = 16, c.causal = false;
