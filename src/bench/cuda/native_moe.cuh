@@ -54,7 +54,7 @@ __global__ void router(float* __restrict__ weights, int* __restrict__ experts, c
     key[i] = ordered_bits(x[i]);  // never 0: that is below -inf
   }
   for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(kWarp, total, step);
-  float mine = 0, chosen = 0;  // lane j keeps the score of rank j; ranks from 32 on take the next round
+  float mine = 0, chosen = 0;  // lane j keeps the score of rank j, so at most 32 are chosen
   uint32_t expert = 0;
   const auto score_of = [&](uint32_t found) {
     const float v = __uint_as_float((found & 0x80000000u) != 0 ? found & 0x7fffffffu : ~found);

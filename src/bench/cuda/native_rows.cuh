@@ -25,7 +25,7 @@ __device__ inline e4m3 code_of<e4m3>(float x) {
 }
 template <>
 __device__ inline int8_t code_of<int8_t>(float x) {
-  return static_cast<int8_t>(fminf(fmaxf(rintf(x), -127.0f), 127.0f));
+  return x == x ? static_cast<int8_t>(fminf(fmaxf(rintf(x), -128.0f), 127.0f)) : int8_t{0};  // NaN has no code
 }
 template <class Code>
 inline constexpr float kLargestCode = 448.0f;
@@ -43,11 +43,15 @@ __device__ void store_codes(Code* to, const Vector<T>& values, float inverse) {
   for (int e = 0; e < Vector<T>::kElements; ++e) out.v[e] = code_of<Code>(widen(values.v[e]) * inverse);
   *reinterpret_cast<Codes<Code, Vector<T>::kElements>*>(to) = out;
 }
+/// Of the finite ones: neither infinity nor NaN makes a scale.
 template <class T>
 __device__ float largest_of(const Vector<T>& values) {
   float largest = 0;
 #pragma unroll
-  for (int e = 0; e < Vector<T>::kElements; ++e) largest = fmaxf(largest, fabsf(widen(values.v[e])));
+  for (int e = 0; e < Vector<T>::kElements; ++e) {
+    const float size = fabsf(widen(values.v[e]));
+    largest = size < INFINITY ? fmaxf(largest, size) : largest;
+  }
   return largest;
 }
 /// First column of this thread's vector i.
