@@ -3,6 +3,7 @@
 // gives in its own place. Included by it.
 
 #include "monotile/kernels/attention/attention_prefill.hpp"
+#include "monotile/lang/chain_config.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
