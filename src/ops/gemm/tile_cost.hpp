@@ -8,8 +8,8 @@
 
 namespace monotile::ops::tiles {
 
-/// What the cost model knows of a configuration. Figures of an H200: of the first group fitted to 42 shapes on
-/// 2026-11-29, of the tiles for few rows to 16 shapes (graph nodes) on 2026-11-30 (docs/notes/gemm-h200.md).
+/// What the cost model knows of a configuration. Figures of an H200, of 16-bit tiles: fitted to 50 shapes of models and to
+/// 211 random ones on 2026-12-01 (docs/notes/gemm-h200.md).
 struct TileShape {
   lang::schedule kind;
   int bm, bn, bk, cluster;
@@ -36,9 +36,9 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kRing>(1.0, 4.0),
     shape_of<kWide>(0.657, 5.0, 3.5e6),
     shape_of<kBroad>(0.504, 3.0, 3.5e6),
-    shape_of<kSquare>(0.353, 1.8, 3.5e6),
-    shape_of<kNarrow>(0.187, 4.0, 3.5e6),
-    shape_of<kSplit>(0.363, 6.7, 3.5e6),
+    shape_of<kSquare>(0.346, 2.98, 3.5e6),
+    shape_of<kNarrow>(0.198, 3.13, 3.2e6),
+    shape_of<kSplit>(0.337, 6.1, 3.5e6),
     shape_of<kStaged>(0.5, 4.0),
     // Of as many bytes as above. kWide8 and kSquare8 and those beside it fitted to 4096^3 and 8192^3 on 2026-12-01.
     eight_bits(shape_of<kRing8>(1.0, 4.0)),
@@ -52,9 +52,9 @@ inline constexpr TileShape kShapes[kConfigs] = {
     eight_bits(shape_of<kSquareInts>(0.353, 1.8, 3.5e6)),
     eight_bits(shape_of<kNarrowInts>(0.187, 4.0, 3.5e6)),
     shape_of<kFewRing>(0.5, 3.0),  // not measured
-    shape_of<kFew16>(0.24, 2.0, 4.6e6),
-    shape_of<kFew64>(0.27, 2.8, 4.2e6),
-    shape_of<kFewSplit16>(0.24, 2.1, 4.3e6),
+    shape_of<kFew16>(0.209, 1.62, 4.6e6),
+    shape_of<kFew64>(0.27, 3.84, 4.2e6),
+    shape_of<kFewSplit16>(0.24, 2.86, 4.3e6),
     shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
     shape_of<kFewStaged>(0.25, 3.0),  // not measured
     eight_bits(shape_of<kFewRing8>(0.5, 3.0)),  // these four not measured either
