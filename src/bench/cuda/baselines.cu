@@ -183,7 +183,7 @@ Baselines<ops::ArgmaxArgs> baselines(const DeviceInfo& device, const ops::Argmax
 }
 
 Baselines<ops::AttentionArgs> baselines(const DeviceInfo& device, const ops::AttentionArgs& a) {
-  if (device.device.kind != DeviceKind::cuda || !packed({a.out, a.q, a.key_cache, a.value_cache})) return {};
+  if (!fits(device, {a.out, a.q, a.key_cache, a.value_cache}) || a.tree_mask.defined()) return {};  // no library has trees of drafts
   return cudnn_baseline(device, a);
 }
 
