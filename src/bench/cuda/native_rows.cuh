@@ -61,6 +61,18 @@ __device__ int column(int i) {
 }
 __device__ inline size_t row_start(int cols) { return static_cast<size_t>(blockIdx.x) * static_cast<size_t>(cols); }
 
+/// Codes of this block's row, whose scale follows from the largest value of all threads.
+template <class Code, class T, int PerThread>
+__device__ void store_row_of_codes(Code* codes, float* scales, const Vector<T> (&values)[PerThread], int cols, float largest) {
+  const float scale = scale_for<Code>(block_reduce<Max>(largest, 0.0f)), inverse = 1.0f / scale;
+#pragma unroll
+  for (int i = 0; i < PerThread; ++i) {
+    if (column<T>(i) >= cols) break;
+    store_codes(codes + column<T>(i), values[i], inverse);
+  }
+  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+}
+
 /// The mean first, then the squares of the distances from it.
 template <class T, int PerThread>
 __global__ void layer_norm(T* __restrict__ y, const T* __restrict__ x, const T* __restrict__ gamma,
@@ -131,13 +143,7 @@ __global__ void add_rms_norm_quantise(e4m3* __restrict__ codes, float* __restric
     for (int e = 0; e < V::kElements; ++e) h[i].v[e] = narrow<T>(widen(h[i].v[e]) * factor * widen(g.v[e]));
     largest = fmaxf(largest, largest_of(h[i]));
   }
-  const float scale = scale_for<e4m3>(block_reduce<Max>(largest, 0.0f)), inverse = 1.0f / scale;
-#pragma unroll
-  for (int i = 0; i < PerThread; ++i) {
-    if (column<T>(i) >= cols) break;
-    store_codes(codes + row + column<T>(i), h[i], inverse);
-  }
-  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+  store_row_of_codes(codes + row, scales, h, cols, largest);
 }
 
 /// A scale for each row.
@@ -152,13 +158,7 @@ __global__ void quantise(Code* __restrict__ codes, float* __restrict__ scales, c
     h[i] = load16(x + row + column<T>(i));
     largest = fmaxf(largest, largest_of(h[i]));
   }
-  const float scale = scale_for<Code>(block_reduce<Max>(largest, 0.0f)), inverse = 1.0f / scale;
-#pragma unroll
-  for (int i = 0; i < PerThread; ++i) {
-    if (column<T>(i) >= cols) break;
-    store_codes(codes + row + column<T>(i), h[i], inverse);
-  }
-  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+  store_row_of_codes(codes + row, scales, h, cols, largest);
 }
 
 /// A scale for each 128 columns, which are 16 neighbouring threads (32 of fp32). All threads of a warp have work.
@@ -248,13 +248,7 @@ __global__ void silu_mul_quantise(e4m3* __restrict__ codes, float* __restrict__ 
     }
     largest = fmaxf(largest, largest_of(h[i]));
   }
-  const float scale = scale_for<e4m3>(block_reduce<Max>(largest, 0.0f)), inverse = 1.0f / scale;
-#pragma unroll
-  for (int i = 0; i < PerThread; ++i) {
-    if (column<T>(i) >= cols) break;
-    store_codes(codes + row + column<T>(i), h[i], inverse);
-  }
-  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+  store_row_of_codes(codes + row, scales, h, cols, largest);
 }
 
 /// y = GELU(x + bias) + residual, the form with tanh.

@@ -195,8 +195,7 @@ lang::matrix_view matrix_of(const TensorView& t, bool by_k = false) {
   v.dtype = t.dtype;
   v.stride = t.step(-2);
   if (t.rank == 3) v.batch = static_cast<int32_t>(t.dim(0)), v.batch_stride = t.step(0);
-  const int64_t bytes = dtype_info(t.dtype).block_bytes;
-  v.vectors = vector_aligned(t.data) && v.stride * bytes % 16 == 0 && v.batch_stride * bytes % 16 == 0;
+  v.vectors = has_vectors(t);
   v.transposed = by_k;
   return v;
 }
@@ -230,13 +229,11 @@ void launch(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, co
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 
-void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& given, void* workspace) {
-  if (given.c.size() == 0) return;
-  GemmArgs args = given;
-  args.a = packed_operand(plan, plan.config[2], stream, given.a, workspace);
-  args.b = packed_operand(plan, plan.config[3], stream, given.b, static_cast<unsigned char*>(workspace) + plan.config[4]);
-  const lang::matrix_view a = matrix_of(args.a, args.form == ProductForm::tn),
-                          b = matrix_of(args.b, args.form != ProductForm::nt);
+void run(const Plan<GemmArgs>& plan, Stream& stream, const GemmArgs& args, void* workspace) {
+  if (args.c.size() == 0) return;
+  const lang::matrix_view a = matrix_of(packed_operand(plan, plan.config[2], stream, args.a, workspace), args.form == ProductForm::tn),
+                          b = matrix_of(packed_operand(plan, plan.config[3], stream, args.b, static_cast<unsigned char*>(workspace) + plan.config[4]),
+                                        args.form != ProductForm::nt);
   if (args.gated()) {
     kernels::GatedEpilogue gated;
     gated.tanh_form = args.activation == Activation::gelu_tanh;
