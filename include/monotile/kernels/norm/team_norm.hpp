@@ -12,7 +12,7 @@ namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
 
 /// A chunk of h = x, or round(x + residual) which goes back to the residual; as R. See hold_sum. In halves: x and residual of all would fill the registers.
-template <class X, class R, class Ctx, class At, class P>
+template <class X, class R, cache Hint = cache::stream, class Ctx, class At, class P>
 MT_FN auto sum_of_chunk(Ctx& ctx, const At& all, const P& p) {
   const bool sums = p.residual.data != nullptr;
   auto h = in_parts<At::layout::vectors / 2, R>(ctx, all, [&](const auto& at) {
@@ -20,7 +20,7 @@ MT_FN auto sum_of_chunk(Ctx& ctx, const At& all, const P& p) {
     const auto x = load<cache::stream>(ctx, p.x, at);
     const auto residual = load<cache::stream>(ctx, p.residual, residual_at, nothing_to_add<R>());
     const auto sum = round_to<R>(map([](auto v, auto r) { return v + r; }, x, residual));
-    store<cache::stream>(ctx, p.residual, residual_at, sum);
+    store<Hint>(ctx, p.residual, residual_at, sum);
     return sum;
   });
   settle(ctx, h);
@@ -87,7 +87,8 @@ struct RmsNormTeam {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto all = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
-    auto h = sum_of_chunk<X, R>(ctx, all, p);
+    // Stores that stream trade halves of fp32 vectors between lanes: beside the work on codes there are no registers for it.
+    auto h = sum_of_chunk<X, R, Codes ? cache::normal : cache::stream>(ctx, all, p);
     const float own = uniform(fold_vectors<SumSquares>(
         ctx, all, [](auto v) { return v; }, h));
     const float squares = team_sum<0>(ctx, team(p), make_sums(own, 0.0f)).first;
