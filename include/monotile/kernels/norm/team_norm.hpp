@@ -88,7 +88,7 @@ struct RmsNormTeam {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto all = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
     // Stores that stream trade halves of fp32 vectors between lanes: beside the work on codes there are no registers for it.
-    auto h = sum_of_chunk<X, R, Codes ? cache::normal : cache::stream>(ctx, all, p);
+    auto h = sum_of_chunk<X, R, Codes && sizeof(R) == 4 ? cache::normal : cache::stream>(ctx, all, p);
     const float own = uniform(fold_vectors<SumSquares>(
         ctx, all, [](auto v) { return v; }, h));
     const float squares = team_sum<0>(ctx, team(p), make_sums(own, 0.0f)).first;
