@@ -210,6 +210,12 @@ MT_FN any_vector load_ahead(Context&, const any_vector& from, const place<L>&) {
 template <class L>
 MT_FN any_tile arrived(Context& ctx, const any_vector& from, const place<L>& at) { return load_bcast(ctx, from, at); }
 
+/// The same of rows of codes.
+template <class L>
+MT_FN any_view load_ahead(Context&, const any_view& from, const place<L>&) { return from; }
+template <class L>
+MT_FN auto arrived(Context& ctx, const any_view& from, const place<L>& at) { return load_codes(ctx, from, at); }
+
 /// The same of a dtype known to the kernel.
 template <class T, class L>
 MT_FN view<const T> load_ahead(Context&, const view<const T>& from, const place<L>&, T = {}) {
