@@ -222,6 +222,34 @@ TEST_F(OverlappedEmulated, DecodeLeavesZerosBehind) {
   }
 }
 
+/// Many more tiles than programs, which share a queue: the results are those of tiles by number, the counts are zeros again after
+/// each launch, whatever the workspace holds, and a tile without keys or without queries takes a ticket like the others.
+TEST_F(OverlappedEmulated, TilesByTickets) {
+  Stream stream(kDevice);
+  Buffer workspace(kDevice, 4096);
+  const Case coded{.cache = DType::f8_e4m3, .coded_queries = true, .heads = 6, .kv_heads = 2, .dim_qk = 128, .dim_v = 128, .queries = {130, 0}, .lengths = {150, 7}, .page_size = 64};
+  std::vector<Problem> problems;
+  problems.emplace_back(Case{.heads = 8, .kv_heads = 2, .queries = {200, 0, 1}, .lengths = {200, 3, 17}}, 33);
+  problems.emplace_back(Case{.heads = 10, .kv_heads = 5, .queries = {193}, .lengths = {60}, .page_size = 16}, 34);
+  problems.emplace_back(coded, 35);
+  for (Problem& p : problems) {
+    const auto& implementation = p.c.coded_queries ? ops::attention_codes : ops::attention_tiles;
+    std::vector<std::vector<double>> got;
+    for (int round = 0; round < 3; ++round) {  // the last one without a queue
+      std::fill_n(workspace.as<unsigned char>(), workspace.size(), static_cast<unsigned char>(0x5a));
+      p.out.poison();
+      const AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+      const Plan<AttentionArgs> plan = plan_of(implementation, args, kDevice);
+      ASSERT_GT(plan.workspace_bytes, 0u);
+      implementation.run(plan, stream, args, round == 2 ? nullptr : workspace.data());
+      p.out.fetch(stream);
+      got.push_back(p.out.values());
+      EXPECT_TRUE(same(got.back(), got.front())) << "round " << round;
+    }
+    check_problem(p, 1e-3, [&] { result(p); }, p.c.coded_queries ? 0.03 : 0);
+  }
+}
+
 /// What a key that a query does not see holds changes nothing for it, though it shares a block with keys that are seen: blocks are looked at first, and
 /// multiplied one by one where they must be.
 TEST_F(OverlappedEmulated, ValuesThatAreNotSeenDoNotLeak) {

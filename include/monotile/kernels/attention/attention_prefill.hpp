@@ -42,6 +42,8 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
     binder.result(p.out);
   }
   static MT_FN float bits_of(int v) { return __builtin_bit_cast(float, v); }  // row values are floats
+  using Counts = TileCounts;
+  MT_FN int queue() const { return p.queue; }
   static MT_FN int number_of(float v) { return __builtin_bit_cast(int, v); }
   // --- what happens between the products ---------------------------------------------------------------------------------
   MT_FN QueryAt query(const PrefillTile& t, int row) const {

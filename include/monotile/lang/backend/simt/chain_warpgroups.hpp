@@ -44,6 +44,12 @@ struct chain_block {
   /// Is there a block, and does it hide nothing? One test, since the word for none has all bits.
   MT_DEVICE bool is_plain() const { return (word & (partial | cut)) == 0; }
 };
+/// Numbers of tiles that one copying warp has drawn, for the other one.
+struct chain_tickets {
+  static constexpr int kept = 2;
+  alignas(8) chain_barriers<kept> at;
+  int number[kept];
+};
 template <class Body>
 const Body& some_body();  // for its type
 template <class Body>
@@ -59,6 +65,7 @@ struct alignas(1024) warpgroup_chain_memory {
                        warpgroup_chain_traits<Cfg>::slot_bytes];
   alignas(8) chain_barriers<1> a_at;
   chain_barriers<Cfg::stages> b_at, c_at;
+  chain_tickets tickets;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
   static constexpr int plans = Traits::plans ? 2 : 1;
@@ -320,18 +327,73 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   return found != 0;
 }
 
-/// The tiles of this program, in the order in which all its warps go through them. Every second round backwards: tiles
-/// get shorter along the way, so nobody always takes the longest of a round.
-template <class Body, class F>
-MT_DEVICE void each_tile(const Body& body, int total, F f) {
-  const int programs = program_count(), program = program_number();
-  for (int round = 0; round * programs < total; ++round) {
-    const int index = round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
-    if (index >= total) continue;
-    const auto t = body.tile(index);
-    if (t.exists) f(t);
+/// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
+template <class Counts>
+MT_KEPT int32_t kept_counts[Counts::slots * Counts::slot_size];
+
+/// The numbers of this program's tiles, in the order in which all its warps go through them. By tickets where programs share
+/// a queue: who is done first takes the next one. One warp draws them, towards the end of a tile, and tells the other that
+/// copies. Without a queue in rounds, every second one backwards: tiles get shorter along the way, so nobody always takes the
+/// longest of a round.
+template <class Body>
+struct chain_tiles {
+  using Counts = typename Body::Counts;
+  const Body& body;
+  chain_tickets& tickets;
+  int total;
+  int number = program_number();  ///< of the next one, in lane 0, where it may be on its way
+  uint32_t count = 0;             ///< of numbers told or heard; without a queue, of rounds
+
+  static MT_DEVICE void init(const chain_tickets& tickets) {
+    for (int i = 0; i < chain_tickets::kept; ++i) {
+      hopper::barrier_init(shared_address(&tickets.at.full[i]), 1);
+      hopper::barrier_init(shared_address(&tickets.at.empty[i]), 1);
+    }
   }
-}
+  MT_DEVICE bool shared() const { return body.queue() >= 0; }
+  MT_DEVICE int32_t* counts() const { return kept_counts<Counts> + body.queue() * Counts::slot_size; }
+  MT_DEVICE int place() const { return static_cast<int>(count % chain_tickets::kept); }
+  MT_DEVICE uint32_t parity() const { return count / chain_tickets::kept & 1; }
+  /// Once before each `draw` but the first one, and not early: what is taken late goes to who is free.
+  MT_DEVICE void ask() {
+    if (shared() && thread_number() % 32 == 0)
+      number = program_count() + hopper::next_ticket(counts() + Counts::ticket);
+  }
+  MT_DEVICE int in_rounds() {
+    const int programs = program_count(), program = program_number(), round = static_cast<int>(count++);
+    return round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
+  }
+  /// For the warp that draws. `total` or more: there are no more, now and later.
+  MT_DEVICE int draw() {
+    if (!shared()) return in_rounds();
+    const int n = same_for_all(number);
+    hopper::barrier_wait(shared_address(&tickets.at.empty[place()]), parity() ^ 1);
+    if (hopper::elect_one()) {
+      tickets.number[place()] = n;
+      hopper::barrier_arrive(shared_address(&tickets.at.full[place()]));
+    }
+    wave_sync();
+    ++count;
+    return n;
+  }
+  /// The same for the other one.
+  MT_DEVICE int hear() {
+    if (!shared()) return in_rounds();
+    hopper::barrier_wait(shared_address(&tickets.at.full[place()]), parity());
+    const int lane = thread_number() % 32, n = told_word(tickets.number[place()], lane);
+    if (lane == 0) hopper::barrier_arrive(shared_address(&tickets.at.empty[place()]));
+    ++count;
+    return n;
+  }
+  /// After the last `draw`.
+  MT_DEVICE void leave() const {
+    if (!shared() || thread_number() % 32 != 0) return;
+    int32_t* const c = counts();
+    if (hopper::arrive_at_count(c + Counts::finished) < program_count() - 1) return;
+    c[Counts::ticket] = 0;
+    c[Counts::finished] = 0;
+  }
+};
 /// A struct of another lane, word by word. `reads`: only that one has it.
 template <class V>
 MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
@@ -357,7 +419,12 @@ MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
 /// Finds out about tiles and their first blocks, for those who copy: tables are read and sizes divided meanwhile.
 template <class Body, class Memory, class P>
 MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
-  each_tile(body, total, [&](const auto& t) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  while (true) {
+    const int index = tiles.in_rounds();
+    if (index >= total) break;
+    const auto t = body.tile(index);
+    if (!t.exists) continue;
     const int first = block_after(body, t, body.blocks(t));
     plan.wait_empty();
     if (hopper::elect_one()) {
@@ -366,15 +433,16 @@ MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
     }
     wave_sync();
     plan.next();
-  });
+  }
   plan.wait_empty();
   if (!hopper::elect_one()) return;
   memory.planned[plan.at()] = 0;
   hopper::barrier_arrive(plan.full());
 }
-/// f(tile, its first block), for a copying warp.
-template <bool Plans, class Body, class Memory, class P, class F>
-MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, F f) {
+/// f(tile, its first block), for a copying warp. `next`: gives the number of its next tile; `none`: after a tile that has no
+/// block, or does not exist.
+template <bool Plans, class Body, class Memory, class P, class Next, class None, class F>
+MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, Next next, None none, F f) {
   if constexpr (Plans) {
     const int lane = thread_number() % 32;
     while (true) {
@@ -386,15 +454,25 @@ MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, 
       f(t, first - 2);
     }
   } else {
-    each_tile(body, total, [&](const auto& t) { f(t, block_after(body, t, body.blocks(t))); });
+    while (true) {
+      const int index = next();
+      if (index >= total) return;
+      const auto t = body.tile(index);
+      const int first = t.exists ? block_after(body, t, body.blocks(t)) : -1;
+      if (first < 0) none();
+      if (t.exists) f(t, first);
+    }
   }
 }
 /// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
 /// than the products of one.
 template <class Cfg, class Body, class Memory, class P, class A, class B>
 MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  const auto ask = [&] { tiles.ask(); };
   const auto copy_b = [&](const auto& t, int now) {
     const int next = block_after(body, t, now >> chain_block::bits);
+    if (next < 0) ask();  // the ticket comes while the place is waited for
     b.wait_empty();
     if (hopper::elect_one()) memory.block[b.at()] = now, memory.next[b.at()] = next;
     wave_sync();
@@ -415,13 +493,15 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
     }
     a.next();
   };
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
-    const bool any = now >= 0;
-    for (bool first = true; first || now >= 0; first = false) {
-      if (now >= 0) now = copy_b(t, now);
-      if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
-    }
-  });
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(
+      body, memory, total, plan, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
+        const bool any = now >= 0;
+        for (bool first = true; first || now >= 0; first = false) {
+          if (now >= 0) now = copy_b(t, now);
+          if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
+        }
+      });
+  tiles.leave();
   a.wait_empty();
   if (!hopper::elect_one()) return;
   memory.tiles[a.count % 2] = 0;
@@ -430,7 +510,9 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
 template <class Cfg, class Body, class Memory, class P, class C>
 MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, P plan, C c) {
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  const auto hear = [&] { return tiles.hear(); };
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, hear, [] {}, [&](const auto& t, int now) {
     while (now >= 0) {
       const chain_block block{now};
       now = block_after(body, t, block.number());
@@ -619,6 +701,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
+
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
@@ -712,6 +795,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
   chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
   if (thread == 0) {
+    chain_tiles<Body>::init(memory.tickets);
     plan.init(2);                  // who copies
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);
