@@ -267,6 +267,27 @@ TEST_F(OverlappedEmulated, ValuesThatAreNotSeenDoNotLeak) {
     }
   }
 }
+// One value anywhere in a block, in rows behind the last eight whole ones too, is found by the warps that look: it reaches its own column alone.
+TEST_F(OverlappedEmulated, AnyValueThatIsNotSeenIsFound) {
+  Problem p({.heads = 1, .queries = {133}, .lengths = {133}}, 12);
+  const std::vector<double> right = result(p);
+  for (const auto& [key, col] : {std::pair<int64_t, int64_t>{1, 0}, {7, 63}, {40, 9}, {62, 38}, {127, 62}, {130, 1}, {132, 57}}) {
+    const float before = p.values.get(key * 64 + col);
+    p.values.set(key * 64 + col, key % 2 == 0 ? -INFINITY : NAN);
+    const std::vector<double> got = result(p);
+    for (int64_t row = 0; row < 133; ++row) {
+      for (int64_t i = 0; i < 64; ++i) {
+        const size_t at = static_cast<size_t>(row * 64 + i);
+        if (row >= key && i == col) {
+          EXPECT_FALSE(std::isfinite(got[at])) << "key " << key << ", row " << row;
+        } else {
+          ASSERT_NEAR(got[at], right[at], 0.02) << "key " << key << ", row " << row << ", column " << i;
+        }
+      }
+    }
+    p.values.set(key * 64 + col, before);
+  }
+}
 // The same for codes, which have NaN alone; both halves of a block, each turned by a warp of its own.
 TEST_F(OverlappedEmulated, CodesThatAreNotSeenDoNotLeak) {
   for (const int64_t where : {40, 100}) {

@@ -302,29 +302,50 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
 
 /// Rows of c from `rows` on do not exist, but the copy engine brought what lies there (pages have unused slots): they
 /// become 0. True if this lane saw an inf or a NaN in the others.
-template <class T, int R, int C, along A>
-MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane, int lanes) {
+template <int Lanes, class T, int R, int C, along A>
+MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane) {
   using Tile = smem_tile<T, R, C, A>;
-  constexpr int kChunks = C / 8, kAtOnce = 4;  // loads that are under way together: one warp has nothing else to hide them
-  const int existing = rows * kChunks;
-  uint32_t found = 0;
+  constexpr int kChunks = C / 8, kRows = 8, kPer = kRows * kChunks / Lanes;  // chunks of a lane in eight rows
+  static_assert(Tile::row_bytes == 128 && kRows * kChunks % Lanes == 0 && R % kRows == 0);
+  uint32_t found[4] = {};
+  const auto note = [&](const vector16& v) {
+    MT_UNROLL
+    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i], v.word[i]);
+  };
   if (look) {
+    // Places in eight rows are found once: those of the next eight lie 1 KB further.
+    const unsigned char* first[kPer];
+    MT_UNROLL
+    for (int k = 0; k < kPer; ++k) {
+      const int chunk = lane + k * Lanes;
+      first[k] = tile.data + Tile::offset(chunk / kChunks, chunk % kChunks);
+    }
+    constexpr int kAtOnce = kPer < 4 ? 4 / kPer : 1;  // loads that are under way together: one warp has nothing else to hide them
+    const int whole = rows / kRows;
     MT_NO_UNROLL
-    for (int i = lane; i < existing; i += kAtOnce * lanes) {
-      vector16 v[kAtOnce];
+    for (int g = 0; g < whole; g += kAtOnce) {
+      vector16 v[kAtOnce][kPer];
       MT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int chunk = i + k * lanes < existing ? i + k * lanes : i;
-        v[k] = load_shared16(tile.data + Tile::offset(chunk / kChunks, chunk % kChunks));
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int group = g + i < whole ? g + i : g;
+        MT_UNROLL
+        for (int k = 0; k < kPer; ++k) v[i][k] = load_shared16(first[k] + group * (kRows * 128));
       }
       MT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) found |= carries_of_unbounded<T>(v[k]);
+      for (int i = 0; i < kAtOnce; ++i) {
+        MT_UNROLL
+        for (int k = 0; k < kPer; ++k) note(v[i][k]);
+      }
+    }
+    MT_UNROLL
+    for (int k = 0; k < kPer; ++k) {
+      if ((lane + k * Lanes) / kChunks < rows % kRows) note(load_shared16(first[k] + whole * (kRows * 128)));
     }
   }
   MT_NO_UNROLL
-  for (int i = existing + lane; i < R * kChunks; i += lanes)
+  for (int i = rows * kChunks + lane; i < R * kChunks; i += Lanes)
     clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
-  return found != 0;
+  return (found[0] | found[1] | found[2] | found[3]) != 0;
 }
 
 /// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
@@ -543,8 +564,8 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
     const chain_block block{told_word(memory.look[c.at()], lane)};
     if (block.word < 0) return;
     if (block.hides()) {
-      const bool found = clean_rows(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
-                                    block.is(chain_block::partial), number * 32 + lane, kWarps * 32);
+      const bool found = clean_rows<kWarps * 32>(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
+                                                 block.is(chain_block::partial), number * 32 + lane);
       if (wave_any(found) && lane == 0) reinterpret_cast<unsigned char*>(&memory.unbounded[c.at()])[number] = 1;
       hopper::fence_for_copies();  // the matrix unit and the copy engine come after these stores
       wave_sync();
@@ -701,7 +722,6 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
-
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
