@@ -142,6 +142,27 @@ MT_DEVICE bool any_beyond(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, C>& acc
   return wave_any(max_of(max_of(most[0], most[1]), max_of(most[2], most[3])) > limit);
 }
 
+/// x becomes `hidden` where its column is not within a span of its row: [first, end), numbers as bits, counted from column
+/// `start` of what the spans are of. Which columns of a lane are is one word for a row: a test of one bit for an element.
+template <class Cfg, class T, int C>
+MT_DEVICE void keep_spans(chain_consumer<Cfg, T>& cx, row_acc<mma_rows, 16, C>& acc, const row_values<mma_rows, 16>& first,
+                          const row_values<mma_rows, 16>& end, int start, float hidden) {
+  constexpr int kEach = 2, kColumns = C / mma_rows::cols * kEach;  // neighbours, and all of a lane
+  static_assert(kColumns <= 32 && mma_rows::elements == 2 * kEach);
+  const int own = start + mma_rows::at(cx.own_lane, 0).col;
+  const auto below = [&](float bits) {  // columns of this lane before a number
+    const int further = __builtin_bit_cast(int, bits) - own, limit = further < 0 ? 0 : further < C ? further : C;
+    const int rest = limit % mma_rows::cols, count = limit / mma_rows::cols * kEach + (rest < kEach ? rest : kEach);
+    return static_cast<uint32_t>((uint64_t{1} << count) - 1);
+  };
+  uint32_t seen[mma_rows::slots];
+  MT_UNROLL
+  for (int s = 0; s < mma_rows::slots; ++s) seen[s] = below(end.v[s][0]) & ~below(first.v[s][0]);
+  each_element(acc, [&](float& x, int, int j, int e, int) {
+    x = (seen[mma_rows::slot(e)] & 1u << (j * kEach + e % kEach)) != 0 ? x : hidden;
+  });
+}
+
 /// A place in a ring, waiting and handing over: one number, and addresses that follow from where the memory of the
 /// program starts. What is kept apart takes registers.
 template <int Stages, int Offset>
@@ -687,6 +708,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     }
     const auto rescale = [&] {
       if constexpr (!kMeanwhile) {
+        body.look(cx, state, t);  // behind the product, whose operand is in registers
         return body.weigh(cx, state, s, t, block.number(), hides);
       } else {
         chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
@@ -701,11 +723,12 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     b.next();
   };
   while (true) {
+    clear(cx, o);
+    pin(o);  // here, while the next tile is waited for, and not where it is needed
     a.wait_full();
     const int state_of_tile = told(memory.tiles[a.count % 2]);
     if (state_of_tile == 0) break;
     const auto& t = memory.tile[a.count % 2];
-    clear(cx, o);
     auto state = body.begin(cx, t);
     bool more = state_of_tile > 1;
     if (more) {
@@ -722,6 +745,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
+      if (block.hides()) body.look(cx, state, t);
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
