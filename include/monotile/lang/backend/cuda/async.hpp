@@ -175,6 +175,15 @@ MT_DEVICE void stmatrix4(uint32_t row, uint32_t r0, uint32_t r1, uint32_t r2, ui
                "r"(r3)
                : "memory");
 }
+/// `seen`, which starts as 0, is not 0 any more once a pair held an inf or a NaN: times 0 they are NaN, all else is 0.
+template <class T>
+MT_DEVICE void note_unbounded(uint32_t& seen, uint32_t pair) {
+  if constexpr (__is_same(T, bfloat16_t)) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0));
+  } else {
+    asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0));
+  }
+}
 /// The bytes of a, then those of b, by the four digits of `digits`, the last one first.
 MT_DEVICE uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t digits) { return __byte_perm(a, b, digits); }
 /// Four values as codes, the first one lowest; too large ones become the largest.

@@ -44,6 +44,12 @@ struct chain_block {
   /// Is there a block, and does it hide nothing? One test, since the word for none has all bits.
   MT_DEVICE bool is_plain() const { return (word & (partial | cut)) == 0; }
 };
+/// Numbers of tiles that one copying warp has drawn, for the other one.
+struct chain_tickets {
+  static constexpr int kept = 2;
+  alignas(8) chain_barriers<kept> at;
+  int number[kept];
+};
 template <class Body>
 const Body& some_body();  // for its type
 template <class Body>
@@ -59,6 +65,7 @@ struct alignas(1024) warpgroup_chain_memory {
                        warpgroup_chain_traits<Cfg>::slot_bytes];
   alignas(8) chain_barriers<1> a_at;
   chain_barriers<Cfg::stages> b_at, c_at;
+  chain_tickets tickets;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
   static constexpr int plans = Traits::plans ? 2 : 1;
@@ -133,6 +140,27 @@ MT_DEVICE bool any_beyond(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, C>& acc
     m = max_of(m, abs_of(x));
   });
   return wave_any(max_of(max_of(most[0], most[1]), max_of(most[2], most[3])) > limit);
+}
+
+/// x becomes `hidden` where its column is not within a span of its row: [first, end), numbers as bits, counted from column
+/// `start` of what the spans are of. Which columns of a lane are is one word for a row: a test of one bit for an element.
+template <class Cfg, class T, int C>
+MT_DEVICE void keep_spans(chain_consumer<Cfg, T>& cx, row_acc<mma_rows, 16, C>& acc, const row_values<mma_rows, 16>& first,
+                          const row_values<mma_rows, 16>& end, int start, float hidden) {
+  constexpr int kEach = 2, kColumns = C / mma_rows::cols * kEach;  // neighbours, and all of a lane
+  static_assert(kColumns <= 32 && mma_rows::elements == 2 * kEach);
+  const int own = start + mma_rows::at(cx.own_lane, 0).col;
+  const auto below = [&](float bits) {  // columns of this lane before a number
+    const int further = __builtin_bit_cast(int, bits) - own, limit = further < 0 ? 0 : further < C ? further : C;
+    const int rest = limit % mma_rows::cols, count = limit / mma_rows::cols * kEach + (rest < kEach ? rest : kEach);
+    return static_cast<uint32_t>((uint64_t{1} << count) - 1);
+  };
+  uint32_t seen[mma_rows::slots];
+  MT_UNROLL
+  for (int s = 0; s < mma_rows::slots; ++s) seen[s] = below(end.v[s][0]) & ~below(first.v[s][0]);
+  each_element(acc, [&](float& x, int, int j, int e, int) {
+    x = (seen[mma_rows::slot(e)] & 1u << (j * kEach + e % kEach)) != 0 ? x : hidden;
+  });
 }
 
 /// A place in a ring, waiting and handing over: one number, and addresses that follow from where the memory of the
@@ -295,43 +323,119 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
 
 /// Rows of c from `rows` on do not exist, but the copy engine brought what lies there (pages have unused slots): they
 /// become 0. True if this lane saw an inf or a NaN in the others.
-template <class T, int R, int C, along A>
-MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane, int lanes) {
+template <int Lanes, class T, int R, int C, along A>
+MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane) {
   using Tile = smem_tile<T, R, C, A>;
-  constexpr int kChunks = C / 8, kAtOnce = 4;  // loads that are under way together: one warp has nothing else to hide them
-  const int existing = rows * kChunks;
-  uint32_t found = 0;
+  constexpr int kChunks = C / 8, kRows = 8, kPer = kRows * kChunks / Lanes;  // chunks of a lane in eight rows
+  static_assert(Tile::row_bytes == 128 && kRows * kChunks % Lanes == 0 && R % kRows == 0);
+  uint32_t found[4] = {};
+  const auto note = [&](const vector16& v) {
+    MT_UNROLL
+    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i], v.word[i]);
+  };
   if (look) {
+    // Places in eight rows are found once: those of the next eight lie 1 KB further.
+    const unsigned char* first[kPer];
+    MT_UNROLL
+    for (int k = 0; k < kPer; ++k) {
+      const int chunk = lane + k * Lanes;
+      first[k] = tile.data + Tile::offset(chunk / kChunks, chunk % kChunks);
+    }
+    constexpr int kAtOnce = kPer < 4 ? 4 / kPer : 1;  // loads that are under way together: one warp has nothing else to hide them
+    const int whole = rows / kRows;
     MT_NO_UNROLL
-    for (int i = lane; i < existing; i += kAtOnce * lanes) {
-      vector16 v[kAtOnce];
+    for (int g = 0; g < whole; g += kAtOnce) {
+      vector16 v[kAtOnce][kPer];
       MT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int chunk = i + k * lanes < existing ? i + k * lanes : i;
-        v[k] = load_shared16(tile.data + Tile::offset(chunk / kChunks, chunk % kChunks));
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int group = g + i < whole ? g + i : g;
+        MT_UNROLL
+        for (int k = 0; k < kPer; ++k) v[i][k] = load_shared16(first[k] + group * (kRows * 128));
       }
       MT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) found |= carries_of_unbounded<T>(v[k]);
+      for (int i = 0; i < kAtOnce; ++i) {
+        MT_UNROLL
+        for (int k = 0; k < kPer; ++k) note(v[i][k]);
+      }
+    }
+    MT_UNROLL
+    for (int k = 0; k < kPer; ++k) {
+      if ((lane + k * Lanes) / kChunks < rows % kRows) note(load_shared16(first[k] + whole * (kRows * 128)));
     }
   }
   MT_NO_UNROLL
-  for (int i = existing + lane; i < R * kChunks; i += lanes)
+  for (int i = rows * kChunks + lane; i < R * kChunks; i += Lanes)
     clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
-  return found != 0;
+  return (found[0] | found[1] | found[2] | found[3]) != 0;
 }
 
-/// The tiles of this program, in the order in which all its warps go through them. Every second round backwards: tiles
-/// get shorter along the way, so nobody always takes the longest of a round.
-template <class Body, class F>
-MT_DEVICE void each_tile(const Body& body, int total, F f) {
-  const int programs = program_count(), program = program_number();
-  for (int round = 0; round * programs < total; ++round) {
-    const int index = round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
-    if (index >= total) continue;
-    const auto t = body.tile(index);
-    if (t.exists) f(t);
+/// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
+template <class Counts>
+MT_KEPT int32_t kept_counts[Counts::slots * Counts::slot_size];
+
+/// The numbers of this program's tiles, in the order in which all its warps go through them. By tickets where programs share
+/// a queue: who is done first takes the next one. One warp draws them, towards the end of a tile, and tells the other that
+/// copies. Without a queue in rounds, every second one backwards: tiles get shorter along the way, so nobody always takes the
+/// longest of a round.
+template <class Body>
+struct chain_tiles {
+  using Counts = typename Body::Counts;
+  const Body& body;
+  chain_tickets& tickets;
+  int total;
+  int number = program_number();  ///< of the next one, in lane 0, where it may be on its way
+  uint32_t count = 0;             ///< of numbers told or heard; without a queue, of rounds
+
+  static MT_DEVICE void init(const chain_tickets& tickets) {
+    for (int i = 0; i < chain_tickets::kept; ++i) {
+      hopper::barrier_init(shared_address(&tickets.at.full[i]), 1);
+      hopper::barrier_init(shared_address(&tickets.at.empty[i]), 1);
+    }
   }
-}
+  MT_DEVICE bool shared() const { return body.queue() >= 0; }
+  MT_DEVICE int32_t* counts() const { return kept_counts<Counts> + body.queue() * Counts::slot_size; }
+  MT_DEVICE int place() const { return static_cast<int>(count % chain_tickets::kept); }
+  MT_DEVICE uint32_t parity() const { return count / chain_tickets::kept & 1; }
+  /// Once before each `draw` but the first one, and not early: what is taken late goes to who is free.
+  MT_DEVICE void ask() {
+    if (shared() && thread_number() % 32 == 0)
+      number = program_count() + hopper::next_ticket(counts() + Counts::ticket);
+  }
+  MT_DEVICE int in_rounds() {
+    const int programs = program_count(), program = program_number(), round = static_cast<int>(count++);
+    return round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
+  }
+  /// For the warp that draws. `total` or more: there are no more, now and later.
+  MT_DEVICE int draw() {
+    if (!shared()) return in_rounds();
+    const int n = same_for_all(number);
+    hopper::barrier_wait(shared_address(&tickets.at.empty[place()]), parity() ^ 1);
+    if (hopper::elect_one()) {
+      tickets.number[place()] = n;
+      hopper::barrier_arrive(shared_address(&tickets.at.full[place()]));
+    }
+    wave_sync();
+    ++count;
+    return n;
+  }
+  /// The same for the other one.
+  MT_DEVICE int hear() {
+    if (!shared()) return in_rounds();
+    hopper::barrier_wait(shared_address(&tickets.at.full[place()]), parity());
+    const int lane = thread_number() % 32, n = told_word(tickets.number[place()], lane);
+    if (lane == 0) hopper::barrier_arrive(shared_address(&tickets.at.empty[place()]));
+    ++count;
+    return n;
+  }
+  /// After the last `draw`.
+  MT_DEVICE void leave() const {
+    if (!shared() || thread_number() % 32 != 0) return;
+    int32_t* const c = counts();
+    if (hopper::arrive_at_count(c + Counts::finished) < program_count() - 1) return;
+    c[Counts::ticket] = 0;
+    c[Counts::finished] = 0;
+  }
+};
 /// A struct of another lane, word by word. `reads`: only that one has it.
 template <class V>
 MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
@@ -357,7 +461,12 @@ MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
 /// Finds out about tiles and their first blocks, for those who copy: tables are read and sizes divided meanwhile.
 template <class Body, class Memory, class P>
 MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
-  each_tile(body, total, [&](const auto& t) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  while (true) {
+    const int index = tiles.in_rounds();
+    if (index >= total) break;
+    const auto t = body.tile(index);
+    if (!t.exists) continue;
     const int first = block_after(body, t, body.blocks(t));
     plan.wait_empty();
     if (hopper::elect_one()) {
@@ -366,15 +475,16 @@ MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
     }
     wave_sync();
     plan.next();
-  });
+  }
   plan.wait_empty();
   if (!hopper::elect_one()) return;
   memory.planned[plan.at()] = 0;
   hopper::barrier_arrive(plan.full());
 }
-/// f(tile, its first block), for a copying warp.
-template <bool Plans, class Body, class Memory, class P, class F>
-MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, F f) {
+/// f(tile, its first block), for a copying warp. `next`: gives the number of its next tile; `none`: after a tile that has no
+/// block, or does not exist.
+template <bool Plans, class Body, class Memory, class P, class Next, class None, class F>
+MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, Next next, None none, F f) {
   if constexpr (Plans) {
     const int lane = thread_number() % 32;
     while (true) {
@@ -386,15 +496,25 @@ MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, 
       f(t, first - 2);
     }
   } else {
-    each_tile(body, total, [&](const auto& t) { f(t, block_after(body, t, body.blocks(t))); });
+    while (true) {
+      const int index = next();
+      if (index >= total) return;
+      const auto t = body.tile(index);
+      const int first = t.exists ? block_after(body, t, body.blocks(t)) : -1;
+      if (first < 0) none();
+      if (t.exists) f(t, first);
+    }
   }
 }
 /// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
 /// than the products of one.
 template <class Cfg, class Body, class Memory, class P, class A, class B>
 MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  const auto ask = [&] { tiles.ask(); };
   const auto copy_b = [&](const auto& t, int now) {
     const int next = block_after(body, t, now >> chain_block::bits);
+    if (next < 0) ask();  // the ticket comes while the place is waited for
     b.wait_empty();
     if (hopper::elect_one()) memory.block[b.at()] = now, memory.next[b.at()] = next;
     wave_sync();
@@ -415,13 +535,15 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
     }
     a.next();
   };
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
-    const bool any = now >= 0;
-    for (bool first = true; first || now >= 0; first = false) {
-      if (now >= 0) now = copy_b(t, now);
-      if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
-    }
-  });
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(
+      body, memory, total, plan, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
+        const bool any = now >= 0;
+        for (bool first = true; first || now >= 0; first = false) {
+          if (now >= 0) now = copy_b(t, now);
+          if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
+        }
+      });
+  tiles.leave();
   a.wait_empty();
   if (!hopper::elect_one()) return;
   memory.tiles[a.count % 2] = 0;
@@ -430,7 +552,9 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
 template <class Cfg, class Body, class Memory, class P, class C>
 MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, P plan, C c) {
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  const auto hear = [&] { return tiles.hear(); };
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, hear, [] {}, [&](const auto& t, int now) {
     while (now >= 0) {
       const chain_block block{now};
       now = block_after(body, t, block.number());
@@ -461,8 +585,8 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
     const chain_block block{told_word(memory.look[c.at()], lane)};
     if (block.word < 0) return;
     if (block.hides()) {
-      const bool found = clean_rows(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
-                                    block.is(chain_block::partial), number * 32 + lane, kWarps * 32);
+      const bool found = clean_rows<kWarps * 32>(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
+                                                 block.is(chain_block::partial), number * 32 + lane);
       if (wave_any(found) && lane == 0) reinterpret_cast<unsigned char*>(&memory.unbounded[c.at()])[number] = 1;
       hopper::fence_for_copies();  // the matrix unit and the copy engine come after these stores
       wave_sync();
@@ -584,6 +708,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     }
     const auto rescale = [&] {
       if constexpr (!kMeanwhile) {
+        body.look(cx, state, t);  // behind the product, whose operand is in registers
         return body.weigh(cx, state, s, t, block.number(), hides);
       } else {
         chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
@@ -598,11 +723,12 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     b.next();
   };
   while (true) {
+    clear(cx, o);
+    pin(o);  // here, while the next tile is waited for, and not where it is needed
     a.wait_full();
     const int state_of_tile = told(memory.tiles[a.count % 2]);
     if (state_of_tile == 0) break;
     const auto& t = memory.tile[a.count % 2];
-    clear(cx, o);
     auto state = body.begin(cx, t);
     bool more = state_of_tile > 1;
     if (more) {
@@ -619,6 +745,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
+      if (block.hides()) body.look(cx, state, t);
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
@@ -712,6 +839,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
   chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
   if (thread == 0) {
+    chain_tiles<Body>::init(memory.tickets);
     plan.init(2);                  // who copies
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);
