@@ -328,19 +328,21 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kChunks = C / 8, kRows = 8, kPer = kRows * kChunks / Lanes;  // chunks of a lane in eight rows
   static_assert(Tile::row_bytes == 128 && kRows * kChunks % Lanes == 0 && R % kRows == 0);
-  uint32_t found[4] = {};
+  uint32_t found[2] = {};
   const auto note = [&](const vector16& v) {
     MT_UNROLL
-    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i], v.word[i]);
+    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i % 2], v.word[i]);
   };
   if (look) {
-    // Places in eight rows are found once: those of the next eight lie 1 KB further.
-    const unsigned char* first[kPer];
-    MT_UNROLL
-    for (int k = 0; k < kPer; ++k) {
-      const int chunk = lane + k * Lanes;
-      first[k] = tile.data + Tile::offset(chunk / kChunks, chunk % kChunks);
-    }
+    // A lane's rows differ in bits that its first one has not, so that one place gives the others; the next eight rows lie
+    // 1 KB further.
+    constexpr int kStep = Lanes / kChunks;
+    static_assert((kStep & (kStep - 1)) == 0);
+    const int first = static_cast<int>(Tile::offset(lane / kChunks, lane % kChunks));
+    const auto chunk = [&](int group, int k) {  // places are computed where they are needed, not kept in registers
+      const int place = unforeseen(first) ^ k * kStep * 16;
+      return load_shared16(tile.data + (place + k * kStep * 128 + group * (kRows * 128)));
+    };
     constexpr int kAtOnce = kPer < 4 ? 4 / kPer : 1;  // loads that are under way together: one warp has nothing else to hide them
     const int whole = rows / kRows;
     MT_NO_UNROLL
@@ -350,7 +352,7 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
       for (int i = 0; i < kAtOnce; ++i) {
         const int group = g + i < whole ? g + i : g;
         MT_UNROLL
-        for (int k = 0; k < kPer; ++k) v[i][k] = load_shared16(first[k] + group * (kRows * 128));
+        for (int k = 0; k < kPer; ++k) v[i][k] = chunk(group, k);
       }
       MT_UNROLL
       for (int i = 0; i < kAtOnce; ++i) {
@@ -360,13 +362,13 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
     }
     MT_UNROLL
     for (int k = 0; k < kPer; ++k) {
-      if ((lane + k * Lanes) / kChunks < rows % kRows) note(load_shared16(first[k] + whole * (kRows * 128)));
+      if (unforeseen(lane) / kChunks + k * kStep < rows % kRows) note(chunk(whole, k));
     }
   }
   MT_NO_UNROLL
   for (int i = rows * kChunks + lane; i < R * kChunks; i += Lanes)
     clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
-  return (found[0] | found[1] | found[2] | found[3]) != 0;
+  return (found[0] | found[1]) != 0;
 }
 
 /// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
@@ -641,6 +643,8 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
+  // What rows see is looked up under the first product of a tile, where registers are left.
+  constexpr bool kEarly = Body::looks_early;
   // Read while the first product runs: what is handed back does not wait for it then.
   const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
@@ -708,7 +712,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     }
     const auto rescale = [&] {
       if constexpr (!kMeanwhile) {
-        body.look(cx, state, t);  // behind the product, whose operand is in registers
+        body.look(cx, state, t, true);  // behind the product, whose operand is in registers
         return body.weigh(cx, state, s, t, block.number(), hides);
       } else {
         chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
@@ -745,10 +749,11 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
-      if (block.hides()) body.look(cx, state, t);
+      if constexpr (kEarly) body.look(cx, state, t, block.hides());
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
+      if constexpr (!kEarly) body.look(cx, state, t, block.hides());
       const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
       if (!fresh) scale_rows(cx, o, rescale, scale);
       fresh = false;
