@@ -227,7 +227,15 @@ TEST_F(OverlappedEmulated, DecodeLeavesZerosBehind) {
 TEST_F(OverlappedEmulated, TilesByTickets) {
   Stream stream(kDevice);
   Buffer workspace(kDevice, 4096);
-  const Case coded{.cache = DType::f8_e4m3, .coded_queries = true, .heads = 6, .kv_heads = 2, .dim_qk = 128, .dim_v = 128, .queries = {130, 0}, .lengths = {150, 7}, .page_size = 64};
+  const Case coded{.cache = DType::f8_e4m3,
+                   .coded_queries = true,
+                   .heads = 6,
+                   .kv_heads = 2,
+                   .dim_qk = 128,
+                   .dim_v = 128,
+                   .queries = {130, 0},
+                   .lengths = {150, 7},
+                   .page_size = 64};
   std::vector<Problem> problems;
   problems.emplace_back(Case{.heads = 8, .kv_heads = 2, .queries = {200, 0, 1}, .lengths = {200, 3, 17}}, 33);
   problems.emplace_back(Case{.heads = 10, .kv_heads = 5, .queries = {193}, .lengths = {60}, .page_size = 16}, 34);

@@ -24,6 +24,7 @@ template <class Cfg, class T, class Score, class Stored = T>
 struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   using Params = PrefillParams<Score>;
   static constexpr bool wants_registers = Score::changes_scores;  ///< between the products
+  static constexpr bool looks_early = !Score::changes_scores;
   static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
   using Blocks = AttentionBlocks<Cfg, T, Score, Stored>;
@@ -62,9 +63,11 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   }
   /// What rows see, ahead of a block that hides something: for schedules whose `hide_unseen` goes by it.
   template <class Ctx, class State>
-  MT_FN void look(Ctx& cx, State& state, const PrefillTile& t) const {
+  MT_FN void look(Ctx& cx, State& state, const PrefillTile& t, bool hides) const {
+    fill_rows(cx, state.first, 0.0f);  // or what was found for a block before would be kept
+    fill_rows(cx, state.end, 0.0f);
     if constexpr (requires { p.score.one_span(); }) {
-      if (!p.score.one_span()) return;
+      if (!hides || !p.score.one_span()) return;
       const auto span = [&](int row) { return p.score.span(query(t, row), t.length); };
       state.first = map_rows_at(cx, [&](int row, float) { return bits_of(span(row).first); }, state.first);
       state.end = map_rows_at(cx, [&](int row, float) { return bits_of(span(row).end); }, state.end);

@@ -218,11 +218,11 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     next.word = told_word(memory.next[b.at()], lane);
     const uint32_t from = place(offsetof(Rings, b), sizeof(memory.b[0]), b.at());
     in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from); });
-    if (block.hides()) body.look(cx, state, t);
     hopper::products_wait<0>();
     pin(s);
     b.release(lane);
     a.release_if(next.word < 0, lane);
+    body.look(cx, state, t, block.hides());
     rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
     as_codes<T>(codes, s);
   };

@@ -25,6 +25,8 @@ struct warpgroup_chain_traits {
                                             : wants_more<Body> ? 240
                                                                : 232;
   static constexpr bool plans = Cfg::variant / 2 % 2 == 1;  ///< a warp finds out about tiles before they are needed
+  static constexpr bool later = Cfg::variant / 4 % 2 == 1;  ///< results leave under the first product of the next tile
+  static constexpr bool foresees = Cfg::variant / 8 % 2 == 1;  ///< rows of a come into the cache that all share, early
   static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
@@ -246,6 +248,15 @@ MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
   }
 }
 
+/// The rows that `copy_boxes` will bring as a are asked for: a tile's are new, while b and c are often in the cache already.
+template <class Cfg, class T, int R, int C>
+MT_DEVICE void foresee_boxes(chain_copies<Cfg>&, const smem_tile<T, R, C, along::m>&, const box_view& from, const box_at& at) {
+  using Tile = smem_tile<T, R, C, along::m>;
+  if (!hopper::elect_one()) return;
+  MT_UNROLL
+  for (int panel = 0; panel < Tile::panels; ++panel) hopper::foresee_box(from.map, panel * Tile::panel_cols, at.x, at.y, at.z);
+}
+
 /// s = a b^T, issued: a tile of M rows and one of N, by the words of their operands.
 template <int M, int K, class T, class Cx, int N>
 MT_DEVICE void issue_first(Cx&, row_acc<mma_rows, 16, N>& s, uint32_t a, uint32_t b) {
@@ -277,16 +288,29 @@ MT_DEVICE void pin(row_acc<mma_rows, 16, N>& acc) {
   hopper::pin(reinterpret_cast<float(&)[N / 2]>(acc.d));
 }
 
-/// Whole blocks of 16 x 64 leave by way of a slot of the warp and the copy engine.
+/// Rows that leave later, rounded: by `leave`.
 template <class Cfg, class T, int D>
-MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
-                          row_acc<mma_rows, 16, D>& acc) {
+struct chain_later : chain_consumer<Cfg, T> {
+  uint32_t words[D / 8][2];
+  box_at at;
+  bool left = true;
+};
+
+/// Do rows leave by whole blocks of 16 x 64? If not they are stored.
+template <class Cfg, class T, int D>
+MT_DEVICE bool leaves_by_blocks(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
+                                row_acc<mma_rows, 16, D>& acc) {
   const bool single = to.box_x == 1;  // without divisions
-  if (!to.vectors || to.cols % 8 != 0 || (!single && 16 % to.box_x != 0) || cx.first_row + 16 > at.rows) {
-    chain_consumer<Cfg, T> here = cx;  // or the columns of this lane would be kept in registers
-    here.own_lane = unforeseen(cx.own_lane);
-    return store_rows_from_registers(here, to, at, acc);
-  }
+  if (to.vectors && to.cols % 8 == 0 && (single || 16 % to.box_x == 0) && cx.first_row + 16 <= at.rows) return true;
+  chain_consumer<Cfg, T> here = cx;  // or the columns of this lane would be kept in registers
+  here.own_lane = unforeseen(cx.own_lane);
+  store_rows_from_registers(here, to, at, acc);
+  return false;
+}
+/// By way of a slot of the warp and the copy engine. word(columns / 8, half of the rows): two neighbours, rounded.
+template <int D, class Cfg, class T, class Word>
+MT_DEVICE void leave_by_blocks(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at, Word word) {
+  const bool single = to.box_x == 1;
   using Traits = warpgroup_chain_traits<Cfg>;
   constexpr int kSlots = Traits::result_slots;
   // Places within slots are computed here, not kept in registers.
@@ -301,11 +325,9 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
       const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
       MT_UNROLL
       for (int j = 0; j < 4; ++j) {
-        const auto& left = acc.d[0][b * 8 + 2 * j];
-        const auto& right = acc.d[0][b * 8 + 2 * j + 1];
-        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), round_pair<T>(left[0][0], left[1][0]),
-                          round_pair<T>(left[2][0], left[3][0]), round_pair<T>(right[0][0], right[1][0]),
-                          round_pair<T>(right[2][0], right[3][0]));
+        const int left = b * 8 + 2 * j;
+        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), word(left, 0), word(left, 1), word(left + 1, 0),
+                          word(left + 1, 1));
       }
     }
     hopper::fence_for_copies();
@@ -321,6 +343,35 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   }
 }
 
+template <class T, int D>
+MT_DEVICE uint32_t rounded_pair(const row_acc<mma_rows, 16, D>& acc, int block, int half) {
+  const auto& cells = acc.d[0][block];
+  return round_pair<T>(cells[2 * half][0], cells[2 * half + 1][0]);
+}
+template <class Cfg, class T, int D>
+MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
+                          row_acc<mma_rows, 16, D>& acc) {
+  if (!leaves_by_blocks(cx, to, at, acc)) return;
+  leave_by_blocks<D>(cx, to, at, [&](int block, int half) { return rounded_pair<T>(acc, block, half); });
+}
+template <class Cfg, class T, int D>
+MT_DEVICE void store_rows(chain_later<Cfg, T, D>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, 16, D>& acc) {
+  cx.left = !leaves_by_blocks(cx, to, at, acc);
+  cx.at = at;
+  MT_UNROLL
+  for (int block = 0; block < D / 8; ++block) {
+    MT_UNROLL
+    for (int half = 0; half < 2; ++half) cx.words[block][half] = rounded_pair<T>(acc, block, half);
+  }
+}
+/// What was stored last leaves, if it is still here.
+template <class Cfg, class T, int D>
+MT_DEVICE void leave(chain_later<Cfg, T, D>& cx, const box_view& to) {
+  if (cx.left) return;
+  leave_by_blocks<D>(cx, to, cx.at, [&](int block, int half) { return cx.words[block][half]; });
+  cx.left = true;
+}
+
 /// Rows of c from `rows` on do not exist, but the copy engine brought what lies there (pages have unused slots): they
 /// become 0. True if this lane saw an inf or a NaN in the others.
 template <int Lanes, class T, int R, int C, along A>
@@ -328,19 +379,21 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kChunks = C / 8, kRows = 8, kPer = kRows * kChunks / Lanes;  // chunks of a lane in eight rows
   static_assert(Tile::row_bytes == 128 && kRows * kChunks % Lanes == 0 && R % kRows == 0);
-  uint32_t found[4] = {};
+  uint32_t found[2] = {};
   const auto note = [&](const vector16& v) {
     MT_UNROLL
-    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i], v.word[i]);
+    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i % 2], v.word[i]);
   };
   if (look) {
-    // Places in eight rows are found once: those of the next eight lie 1 KB further.
-    const unsigned char* first[kPer];
-    MT_UNROLL
-    for (int k = 0; k < kPer; ++k) {
-      const int chunk = lane + k * Lanes;
-      first[k] = tile.data + Tile::offset(chunk / kChunks, chunk % kChunks);
-    }
+    // A lane's rows differ in bits that its first one has not, so that one place gives the others; the next eight rows lie
+    // 1 KB further.
+    constexpr int kStep = Lanes / kChunks;
+    static_assert((kStep & (kStep - 1)) == 0);
+    const int first = static_cast<int>(Tile::offset(lane / kChunks, lane % kChunks));
+    const auto chunk = [&](int group, int k) {  // places are computed where they are needed, not kept in registers
+      const int place = unforeseen(first) ^ k * kStep * 16;
+      return load_shared16(tile.data + (place + k * kStep * 128 + group * (kRows * 128)));
+    };
     constexpr int kAtOnce = kPer < 4 ? 4 / kPer : 1;  // loads that are under way together: one warp has nothing else to hide them
     const int whole = rows / kRows;
     MT_NO_UNROLL
@@ -350,7 +403,7 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
       for (int i = 0; i < kAtOnce; ++i) {
         const int group = g + i < whole ? g + i : g;
         MT_UNROLL
-        for (int k = 0; k < kPer; ++k) v[i][k] = load_shared16(first[k] + group * (kRows * 128));
+        for (int k = 0; k < kPer; ++k) v[i][k] = chunk(group, k);
       }
       MT_UNROLL
       for (int i = 0; i < kAtOnce; ++i) {
@@ -360,13 +413,13 @@ MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int 
     }
     MT_UNROLL
     for (int k = 0; k < kPer; ++k) {
-      if ((lane + k * Lanes) / kChunks < rows % kRows) note(load_shared16(first[k] + whole * (kRows * 128)));
+      if (unforeseen(lane) / kChunks + k * kStep < rows % kRows) note(chunk(whole, k));
     }
   }
   MT_NO_UNROLL
   for (int i = rows * kChunks + lane; i < R * kChunks; i += Lanes)
     clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
-  return (found[0] | found[1] | found[2] | found[3]) != 0;
+  return (found[0] | found[1]) != 0;
 }
 
 /// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
@@ -538,6 +591,10 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   each_copied<warpgroup_chain_traits<Cfg>::plans>(
       body, memory, total, plan, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
         const bool any = now >= 0;
+        if constexpr (warpgroup_chain_traits<Cfg>::foresees) {
+          chain_copies<Cfg> to_a{};
+          if (any) body.foresee_a(to_a, memory.a, t);
+        }
         for (bool first = true; first || now >= 0; first = false) {
           if (now >= 0) now = copy_b(t, now);
           if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
@@ -605,6 +662,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
   constexpr bool kInTurns = Cfg::variant % 2 == 0;
   chain_consumer<Cfg, T> cx{number * 64 + warp * 16, lane, memory.result};
+  chain_later<Cfg, T, DC> results{cx};
   // c is one block behind b: a count of its own would take a register.
   const auto behind = [&] {
     auto cursor = c;
@@ -641,6 +699,8 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
+  // What rows see is looked up under the first product of a tile, where registers are left.
+  constexpr bool kEarly = Body::looks_early;
   // Read while the first product runs: what is handed back does not wait for it then.
   const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
@@ -708,7 +768,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     }
     const auto rescale = [&] {
       if constexpr (!kMeanwhile) {
-        body.look(cx, state, t);  // behind the product, whose operand is in registers
+        body.look(cx, state, t, true);  // behind the product, whose operand is in registers
         return body.weigh(cx, state, s, t, block.number(), hides);
       } else {
         chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
@@ -745,10 +805,12 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
-      if (block.hides()) body.look(cx, state, t);
+      if constexpr (Traits::later) leave(results, body.p.out);
+      if constexpr (kEarly) body.look(cx, state, t, block.hides());
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
+      if constexpr (!kEarly) body.look(cx, state, t, block.hides());
       const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
       if (!fresh) scale_rows(cx, o, rescale, scale);
       fresh = false;
@@ -819,8 +881,14 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       }
       behind().release_stage(lane);
     }
-    body.finish(cx, state, o, t);
+    if constexpr (Traits::later) {
+      leave(results, body.p.out);  // of a tile before this one, which had no block
+      body.finish(results, state, o, t);
+    } else {
+      body.finish(cx, state, o, t);
+    }
   }
+  if constexpr (Traits::later) leave(results, body.p.out);
   if (lane == 0) hopper::wait_stores_read<0>();
 }
 
