@@ -3,6 +3,7 @@
 
 #include "monotile/kernels/kv_cache/params.hpp"
 #include "monotile/lang/lang.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -35,6 +36,7 @@ struct KvAppend {
           return s < 0 || s >= slot_count ? int64_t{-1} : at;
         },
         slot, row_index(row));
+    prefetch_next(ctx, part.source, row, [](const auto& at) { return at; });
     auto x = hold(ctx, row, [&](const auto& at) { return load(ctx, part.source, at); });
     each(ctx, x, [&](const auto& at, const auto& v) { store(ctx, part.cache, at_rows(at, offset), v); });
   }

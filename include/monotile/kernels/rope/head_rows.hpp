@@ -7,6 +7,7 @@
 #include "monotile/kernels/quant/scale.hpp"
 #include "monotile/kernels/rope/head_rows_params.hpp"
 #include "monotile/kernels/rope/rotate.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 
@@ -56,11 +57,12 @@ struct HeadRows {
       store_row_value(ctx, p.status, at_rows(row, bad), map([](auto) { return int32_t{1}; }, token));
     };
 
+    prefetch_next(ctx, part.x, with_cols(row, part.cols), [](const auto& at) { return at; });
     // Three pieces of a head: the rotated ones (halves, or all pairs side by side), and the rest.
     const int64_t first_cols = p.interleaved ? 2 * half : half, second_cols = p.interleaved ? 0 : half;
-    const auto at0 = Halves ? row : with_cols(row, first_cols), at1 = Halves ? row : with_cols(row, second_cols),
-               at2 = with_cols(row, part.cols - 2 * half);
-    const std::remove_const_t<decltype(at0)> places[3] = {at0, at1, at2};
+    const std::remove_const_t<decltype(row)> places[3] = {Halves ? row : with_cols(row, first_cols), Halves ? row : with_cols(row, second_cols),
+                                                          with_cols(row, part.cols - 2 * half)};
+    const auto &at0 = places[0], &at1 = places[1];
     auto inverse = row_fill(row, 1.0f);
     const auto to_inverse = [&](auto s) { return recip_sqrt(s / static_cast<float>(part.cols) + p.eps); };
     auto pieces = [&] {
