@@ -2,6 +2,7 @@
 // Rows of new keys and values to their slots in paged caches.
 
 #include "monotile/kernels/kv_cache/slots.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 
@@ -14,7 +15,9 @@ struct KvAppend {
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto row = rows_of<L>(ctx, p.rows, p.part[0].cols);
     const auto held = [&](const KvAppendPart<X, C>& part) {
-      return hold(ctx, with_cols(row, part.cols), [&](const auto& at) { return load(ctx, part.source, at); });
+      const auto all = with_cols(row, part.cols);
+      prefetch_next(ctx, part.source, all, [](const auto& at) { return at; });
+      return hold(ctx, all, [&](const auto& at) { return load(ctx, part.source, at); });
     };
     auto keys = held(p.part[0]), values = held(p.part[1]);
     const auto token = token_of_rows(row, p.heads), head = head_of_rows(row, p.heads, token);

@@ -2,6 +2,7 @@
 // Rows of paged caches by slot, as values: what prefill over cached tokens and other engines want side by side.
 
 #include "monotile/kernels/kv_cache/slots.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 
@@ -16,10 +17,18 @@ struct KvGather {
     const auto token = token_of_rows(row, p.heads), head = head_of_rows(row, p.heads, token);
     const auto slots = find_slots(ctx, row, p.slots, token, load_index(ctx, p.slots.slots, at_rows(row, token)));
     const auto to = [&](int i) { return with_cols(row, p.part[i].cols); };
-    const auto from = [&](int i) {
-      const KvGatherPart& part = p.part[i];
-      return at_rows(to(i), slots.offsets(part.page_stride, part.head_stride, part.token_stride, head));
+    const auto in_cache = [](const KvGatherPart& part, const auto& at, const auto& of_slots, const auto& of_heads) {
+      return at_rows(at, of_slots.offsets(part.page_stride, part.head_stride, part.token_stride, of_heads));
     };
+    const auto from = [&](int i) { return in_cache(p.part[i], to(i), slots, head); };
+    MT_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      prefetch_next(ctx, p.part[i].cache, to(i), [&](const auto& at) {
+        const auto next = token_of_rows(at, p.heads);
+        const auto next_slots = places_of_slots(p.slots, load_index(ctx, p.slots.slots, at_rows(at, next)));
+        return in_cache(p.part[i], at, next_slots, head_of_rows(at, p.heads, next));
+      });
+    }
     if (!p.codes) {
       MT_UNROLL
       for (int i = 0; i < 2; ++i) store_any(ctx, p.part[i].y, to(i), load_any(ctx, p.part[i].cache, from(i)));

@@ -23,14 +23,10 @@ template <class There, class Index>
 SlotRows(There, Index, Index) -> SlotRows<There, Index>;
 
 /// The place of each token from its slot. What is below 2^32 is made from 32 bits, so that compilers multiply it as such.
-template <class Ctx, class At, class Token, class Slot>
-MT_FN auto find_slots(Ctx& ctx, const At& at, const SlotTable& table, const Token& token, const Slot& slot) {
+template <class Slot>
+MT_FN auto places_of_slots(const SlotTable& table, const Slot& slot) {
   const int64_t count = table.count;
   const divisor page_size = table.page_size;
-  if (table.status != nullptr) {
-    const auto bad = map([=](auto s, auto t) { return s >= count ? t : int64_t{-1}; }, slot, token);
-    store_row_value(ctx, table.status, at_rows(at, bad), map([](auto) { return int32_t{1}; }, token));
-  }
   const auto page = map([=](auto s) { return int64_t{page_size.of(static_cast<uint32_t>(s))}; }, slot);
   const auto in_page = map(
       [=](auto s, auto p) {
@@ -38,6 +34,16 @@ MT_FN auto find_slots(Ctx& ctx, const At& at, const SlotTable& table, const Toke
       },
       slot, page);
   return SlotRows{map([=](auto s) { return s >= 0 && s < count; }, slot), page, in_page};
+}
+/// The same, and says which tokens lie past the caches.
+template <class Ctx, class At, class Token, class Slot>
+MT_FN auto find_slots(Ctx& ctx, const At& at, const SlotTable& table, const Token& token, const Slot& slot) {
+  const int64_t count = table.count;
+  if (table.status != nullptr) {
+    const auto bad = map([=](auto s, auto t) { return s >= count ? t : int64_t{-1}; }, slot, token);
+    store_row_value(ctx, table.status, at_rows(at, bad), map([](auto) { return int32_t{1}; }, token));
+  }
+  return places_of_slots(table, slot);
 }
 
 /// Token and head of rows (token, head).

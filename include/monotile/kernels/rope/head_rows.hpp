@@ -8,6 +8,7 @@
 #include "monotile/kernels/quant/scale.hpp"
 #include "monotile/kernels/rope/head_rows_params.hpp"
 #include "monotile/kernels/rope/rotate.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 
@@ -55,6 +56,7 @@ struct HeadRows {
       store_row_value(ctx, p.slots.status, at_rows(row, bad), map([](auto) { return int32_t{1}; }, token));
     };
     const auto to_inverse = [&](auto s) { return recip_sqrt(s / static_cast<float>(part.cols) + p.eps); };
+    prefetch_next(ctx, part.x, with_cols(row, part.cols), [](const auto& at) { return at; });
 
     if constexpr (Halves) {
       // What a head needs is asked for before any of it is looked at: the time of few heads is that of the waits that follow each other.
