@@ -10,7 +10,12 @@
 namespace monotile::lang::inline MONOTILE_TARGET_NAME {
 
 inline constexpr int kWave = 32;   // lanes that exchange registers
-inline constexpr bool kHalfSectors = true;  ///< stores of half a sector cost as much as of a whole one; H200, 2026-12-01: residual norm 16384 x 4096 fp32 287 us, with whole sectors 266
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr bool kHalfSectors = false;  // not known to gain there, and RMSNorm to codes would spill
+#else
+/// Stores of half a sector cost as much as of a whole one; H200, 2026-12-01: residual norm 16384 x 4096 fp32 287 us, with whole sectors 266.
+inline constexpr bool kHalfSectors = true;
+#endif
 inline constexpr int kLanes = 1;   // lanes that this C++ thread of execution stands for
 
 // --- conversions -------------------------------------------------------------------------------------------------------------------
