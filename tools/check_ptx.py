@@ -16,7 +16,7 @@ import sys
 
 # Sources (src/ops/*/NAME.kernels.cpp) whose kernels stream.
 STREAMING = {
-    "activation", "add_norm", "add_norm_mixed", "bias_activation", "bias_activation_bf16", "copy", "dequantise", "embedding", "expert_rows", "gated_quantise", "head_rows", "head_rows_bf16",
+    "activation", "add_norm", "add_norm_mixed", "bias_activation", "bias_activation_bf16", "copy", "dequantise", "embedding", "expert_rows", "gated_quantise", "gated_quantise_bf16", "head_rows", "head_rows_bf16",
     "kv_cache", "layer_norm", "layer_norm_mixed", "masked_softmax", "norm", "quantise", "rms_norm_quantise_bf16", "rms_norm_quantise_f16", "rms_norm_quantise_f32", "rope", "softmax",
 }
 

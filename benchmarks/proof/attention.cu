@@ -217,6 +217,7 @@ struct Bench {
         const int64_t heads = fill::heads_per_tile(a, v.bm, true);
         auto p = fill::prefill_params<kernels::RangeMask>(a, heads, v.bm / heads, v.bn);
         fill::fill_score(p.score, a);
+        p.queue = v.queue;
         v.launch(on, Grid{info.units, 0}, p);
       };
       all.push_back({v.name, {}, launch, true, {}});
@@ -229,6 +230,7 @@ struct Bench {
             fill::prefill_params<kernels::RangeMask>(a, heads, v.bm / heads, v.bn)};
         fill::fill_score(p.score, a);
         p.q_scale = p.k_scale = p.v_scale = code_scale;
+        p.queue = 0;
         v.launch(on, Grid{info.units, 0}, p);
       };
       all.push_back({v.name, {}, launch, true, {}});

@@ -19,10 +19,11 @@ using Params = kernels::PrefillParams<kernels::RangeMask>;
 template <int BM, int BN, int Dim, int Loop>
 using Config = lang::chain_config<lang::schedule::pingpong, BM, BN, Dim, Dim, 2, 32, 1, 1, Loop>;
 
+/// `queue`: the slot of its counts, where programs take tiles by tickets; -1: each has its own by number.
 template <int BM, int BN, int Dim, int Loop>
-Variant variant(const char* name) {
+Variant variant(const char* name, int queue = 0) {
   using K = kernels::AttentionPrefill<Config<BM, BN, Dim, Loop>, bfloat16_t, kernels::RangeMask>;
-  return {name, Dim, BM, BN, &lang::launch_chain<K, Params>};
+  return {name, Dim, BM, BN, &lang::launch_chain<K, Params>, queue};
 }
 
 /// The least that a mask can be: what code and look-ups for any mask cost is what this one saves.
@@ -53,13 +54,19 @@ void launch_causal_alone(Stream& stream, const Grid& grid, const Params& given) 
 
 std::vector<Variant> attention_variants() {
   return {variant<128, 128, 128, 0>("128 x 128"),
-          variant<128, 128, 128, 1>("128 x 128, without turns"),
-          variant<128, 128, 128, 2>("128 x 128, tiles planned"),
-          {"128 x 128, causal mask alone", 128, 128, 128, &launch_causal_alone<128, 128, 128, 0>},
+          variant<128, 128, 128, 0>("128 x 128, tiles in rounds", -1),
+          variant<128, 128, 128, 2>("128 x 128, tiles planned, in rounds", -1),
+          variant<128, 128, 128, 4>("128 x 128, results later"),
+          variant<128, 128, 128, 8>("128 x 128, queries brought near"),
+          variant<128, 128, 128, 12>("128 x 128, results later, queries brought near"),
+          {"128 x 128, causal mask alone", 128, 128, 128, &launch_causal_alone<128, 128, 128, 0>, 0},
           variant<192, 128, 64, 0>("192 x 128"),
-          variant<192, 128, 64, 2>("192 x 128, tiles planned"),
+          variant<192, 128, 64, 0>("192 x 128, tiles in rounds", -1),
+          variant<192, 128, 64, 8>("192 x 128, queries brought near"),
+          variant<192, 128, 64, 1>("192 x 128, without turns"),
           variant<128, 64, 256, 0>("128 x 64"),
-          variant<128, 64, 256, 2>("128 x 64, tiles planned")};
+          variant<128, 64, 256, 0>("128 x 64, tiles in rounds", -1),
+          variant<128, 64, 256, 8>("128 x 64, queries brought near")};
 }
 
 template <int Loop>

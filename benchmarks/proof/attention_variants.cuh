@@ -14,6 +14,7 @@ struct Variant {
   const char* name;
   int dim, bm, bn;  ///< head dimension, rows of a tile, keys of a block
   void (*launch)(monotile::Stream&, const monotile::Grid&, const monotile::kernels::PrefillParams<monotile::kernels::RangeMask>&);
+  int queue;  ///< PrefillParams::queue
 };
 std::vector<Variant> attention_variants();
 

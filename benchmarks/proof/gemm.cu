@@ -270,7 +270,7 @@ struct Bench {
     GemmArgs_at chosen{this, dtype, m, n, k};
     all.push_back({"chosen", chosen, {}});
     for (uint32_t config = 0; all_tiles && config < ops::tiles::kConfigs; ++config) {
-      for (const int split : {1, 2, 3, 4, 8}) add_config(all, dtype, config, split, m, n, k);
+      for (const int split : ops::tiles::kSplits) add_config(all, dtype, config, split, m, n, k);
     }
     return all;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "monotile/lang/lang.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::MONOTILE_TARGET_NAME {
 namespace {
@@ -104,9 +105,8 @@ MT_CONVERSION_TEST(EveryHalf) { check_wide_loads<half_t>(); }
 
 MT_CONVERSION_TEST(EveryCode) {
   for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
-    std::vector<uint8_t> codes(256);
-    for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
-    codes = whole_rows(codes);
+    std::vector<uint8_t> codes(2 * 295);  // twice, so that those in the rest of a row are in its whole registers too
+    for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i < 295 ? i : i - 295 + 27);
     std::vector<float> y(codes.size(), 7.5f);
     const int64_t rows = row_count(codes.size());
     run<FromCodes>({codes_of_59(codes, dtype), rows_of_59<float>(y), {}, rows}, rows);
@@ -167,6 +167,51 @@ MT_CONVERSION_TEST(ToCodes) {
                                                        : from_float<e5m2_t>(x[i]).bits;
       ASSERT_EQ(codes[i], wanted) << dtype_info(dtype).name << " of " << std::hex << std::bit_cast<uint32_t>(x[i]);
     }
+  }
+}
+
+struct GatherParams {
+  view<const float> x;
+  view<float> y;
+  any_index index;
+  uint8_t* asked;
+  int64_t rows, cols;
+};
+struct Gather {
+  using Params = GatherParams;
+  static constexpr int max_threads = 128, resident_threads = 1024;
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    const auto row = rows_of<L>(ctx, p.rows, p.cols);
+    const auto source_of = [&](const auto& at) { return at_rows(at, load_index(ctx, p.index, at)); };
+    prefetch_next(ctx, p.x, row, [&](const auto& at) {
+      store_row_value(ctx, p.asked, at, map([](auto) { return uint8_t{1}; }, row_index(at)));
+      return source_of(at);
+    });
+    store(ctx, p.y, row, load(ctx, p.x, source_of(row)));
+  }
+};
+/// Which rows come next is asked of rows that exist, and changes no result: of data that passes the caches, and of little.
+MT_CONVERSION_TEST(RowsByIndexAskedForAhead) {
+  constexpr int64_t kWide = 16, kDistance = 64;
+  for (const int64_t rows : {int64_t{1} << 17, (int64_t{1} << 17) + 5, int64_t{77}}) {
+    if (kHasLanes && rows > 1000) continue;  // nothing more to see there
+    std::vector<float> x(static_cast<size_t>(rows * kWide)), y(x.size(), 7.5f);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1000003);
+    std::vector<int32_t> index(static_cast<size_t>(rows));
+    for (size_t i = 0; i < index.size(); ++i) index[i] = i % 11 == 3 ? -1 : static_cast<int32_t>(i * 7919 % index.size());
+    std::vector<uint8_t> asked(index.size() + 100, 0);
+    run<Gather>({{x.data(), kWide, 0, kWide, 1, false}, {y.data(), kWide, 0, kWide, 1, false}, {index.data(), false}, asked.data(), rows, kWide}, rows);
+    for (int64_t i = 0; i < rows * kWide; ++i) {
+      const int32_t from = index[static_cast<size_t>(i / kWide)];
+      ASSERT_EQ(y[static_cast<size_t>(i)], from < 0 ? 0.0f : x[static_cast<size_t>(from * kWide + i % kWide)]) << "element " << i;
+    }
+#if defined(__AVX2__)
+    const bool asks = !kHasLanes && rows > 1000;
+#else
+    const bool asks = false;
+#endif
+    for (int64_t r = 0; r < rows + 100; ++r) ASSERT_EQ(asked[static_cast<size_t>(r)], asks && r >= kDistance && r < rows) << "row " << r << " of " << rows;
   }
 }
 

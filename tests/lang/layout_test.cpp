@@ -2,6 +2,9 @@
 
 #include "monotile/lang/layout.hpp"
 
+#include <algorithm>
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "ops/row_tiles.hpp"
@@ -50,6 +53,18 @@ TEST(View, OffsetsPastTwoToThe31AreExact) {
   v.split_rows(8);
   v.inner_stride = int64_t{1} << 40;
   EXPECT_EQ(v.row(8 * 3 + 5) - v.row(0), 3 * int64_t{36864} + 5 * (int64_t{1} << 40));
+}
+
+TEST(Divisor, QuotientsAreExact) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 200000; ++i) {
+    // Divisors of all lengths, and numbers beside their multiples.
+    const uint32_t n = std::max<uint32_t>(1, static_cast<uint32_t>(random()) >> random() % 32);
+    const uint32_t multiple = static_cast<uint32_t>(random()) / n * n;
+    const lang::divisor by = lang::divisor_of(n);
+    for (const uint32_t x : {static_cast<uint32_t>(random()), multiple, multiple - 1, multiple + 1, UINT32_MAX})
+      ASSERT_EQ(by.of(x), x / n) << x << " / " << n;
+  }
 }
 
 template <uint32_t Index = 0>

@@ -174,6 +174,7 @@ using WideCodes = tile_config<schedule::cooperative, 128, 192, 128, 2>;
 using LateCodes = tile_config<schedule::cooperative, 128, 192, 128, 4, 1, 8, 2>;
 using LatePairs = tile_config<schedule::cooperative, 128, 64, 128, 4, 2, 8, 3>;
 using FewCodes = tile_config<schedule::pingpong, 128, 16, 128, 3>;
+using FewCodesSplit = tile_config<schedule::split, 128, 16, 128, 3>;
 
 /// Several tiles for a program, edges in all directions, results by the copy engine and, where rows are not aligned, from registers.
 TEST(WarpgroupsEmulated, Cooperative) {
@@ -256,6 +257,10 @@ TEST(WarpgroupsEmulated, Int8) {
   product<CodesSplit, int8_t, int32_t>({.m = 100, .n = 72, .k = 656, .split = 3}, true);
   product<FewCodes, int8_t, int32_t, kernels::ScaledAcrossEpilogue>({.m = 200, .n = 11, .k = 272, .programs = 1}, true);
   product<FewCodes, int8_t, half_t, kernels::ScaledAcrossEpilogue>({.m = 200, .n = 11, .k = 16, .programs = 1}, true);
+  for (const int split : {2, 3, 4}) {
+    product<FewCodesSplit, int8_t, int32_t, kernels::ScaledAcrossEpilogue>({.m = 200, .n = 11, .k = 656, .split = split}, true);
+    product<FewCodesSplit, int8_t, bfloat16_t, kernels::ScaledAcrossEpilogue>({.m = 140, .n = 16, .k = 1040, .split = split, .row_factors = 140, .col_factors = 16}, true);
+  }
 }
 
 /// Small enough for many seeds.

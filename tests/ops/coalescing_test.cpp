@@ -93,6 +93,15 @@ TEST_P(CoalescingEmulated, RowsByIndex) {
       "kv_append",
       [&](const At& at) { return ops::KvAppendArgs{at(keys), at(values), at(q), at(k), at(slots), {}, {}, {}}; },
       2 * kBytes, 2 * kBytes);
+  // Four lanes read 32 bytes of a row of codes at a time: a sector, but half of one of AMD's.
+  TestTensor codes = TestTensor::random(DType::f8_e4m3, {2, kHeads, 16, kDim}, 7, {}, -100, 100),
+             more_codes = codes, scales = TestTensor::random(DType::f32, {kHeads}, 8);
+  check<ops::KvGatherArgs>(
+      "kv_gather",
+      [&](const At& at) {
+        return ops::KvGatherArgs{at(q_out), at(k_out), at(codes), at(more_codes), at(slots), {}, at(scales), at(scales)};
+      },
+      kBytes, 2 * kBytes, GetParam() == 64 ? 2.01 : 1.01);
   TestTensor table = TestTensor::random(DType::f16, {32, 1024}, 5), rows(DType::f16, {kTokens, 1024});
   check<ops::EmbeddingArgs>(
       "embedding",

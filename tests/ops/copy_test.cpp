@@ -100,6 +100,30 @@ TEST_P(CopyTest, GathersSlots) {
   }
 }
 
+// More rows than a program takes, in pages of 16; heads of whole vectors, and of one column more.
+TEST_P(CopyTest, GathersManySlots) {
+  uint64_t seed = 90;
+  for (const DType cache : {DType::f16, DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
+    for (const int64_t dim : {64, 128, 129, 256}) {
+      SCOPED_TRACE(testing::Message() << dtype_info(cache).name << " dim " << dim);
+      const bool codes = is_code(cache);
+      constexpr int64_t kTokens = 45, kHeads = 3;
+      TestTensor keys = TestTensor::random(cache, {6, kHeads, 16, dim}, seed++, {}, -100, 100),
+                 values = TestTensor::random(cache, {6, kHeads, 16, 72}, seed++, {}, -100, 100),
+                 key_scale = TestTensor::random(DType::f32, {kHeads}, seed++), value_scale = key_scale;
+      TestTensor k(DType::bf16, {kTokens, kHeads, dim}), v(DType::bf16, {kTokens, kHeads, 72}),
+          slots = TestTensor::random(DType::i64, {kTokens}, seed++, {}, -5, 6 * 16 - 1);
+      compare_with_reference<KvGatherArgs>(
+          device(), ops::kv_gather_reference_run, {&k, &v}, kExactly,
+          [&](const At& at) {
+            return KvGatherArgs{at(k), at(v), at(keys), at(values), at(slots), {},
+                                codes ? at(key_scale) : TensorView{}, codes ? at(value_scale) : TensorView{}};
+          },
+          kPortable);
+    }
+  }
+}
+
 // Heads, tokens and columns that follow each other without gaps travel as one row; here the gap is at a head, then at a token, then at a block.
 TEST_P(CopyTest, BlocksPackedInPart) {
   for (const std::vector<int64_t>& padding : {std::vector<int64_t>{8, 0, 0}, {0, 8, 0}, {0, 0, 8}, {0, 0, 0}}) {

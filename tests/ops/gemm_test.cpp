@@ -195,6 +195,43 @@ TEST_P(GemmTest, WholeRowsOfBlockTypes) {
   }
 }
 
+/// More rows of b than programs of matrix instructions have at a time: each takes groups of 16 in turns and adds up some of them together, in short rows by
+/// several teams of waves; and what a row gets does not depend on how many there are.
+TEST_P(GemmTest, ManyRowsOfBlockTypes) {
+  Stream stream(device());
+  struct Size {
+    int64_t n, k;
+    std::vector<int64_t> m;
+  };
+  for (const Size& size : {Size{2325, 2304, {1}}, Size{541, 2304, {1, 3, 9}}, Size{16661, 32, {1}}, Size{1055, 96, {1, 9}}, Size{781, 1536, {1, 8}},
+                           Size{4123, 512, {1}}}) {
+    for (const DType b : kBlocks) {
+      const int64_t block = dtype_info(b).block_elements;
+      const DType a = b == DType::q5_0 ? DType::f16 : DType::bf16;
+      const bool large = size.n * size.k > 1 << 20;
+      if (size.k % block != 0 || (large && b != DType::q8_0 && b != DType::q6_k) || !has_block_dots(device(), a, b)) continue;
+      for (const int64_t m : size.m) {
+        check({.a = a, .b = b, .c = DType::f32, .m = m, .n = size.n, .k = size.k, .whole_rows = true});
+        TestTensor x = TestTensor::random(a, {m, size.k}, 1), all(DType::f32, {m, size.n}), some(DType::f32, {m, 33});
+        TestTensor w = TestTensor::random(b, {size.n, size.k}, 2, {.padding = {blocks_to_alignment(b, size.k / block)}});
+        const auto product = [&](TestTensor& c, int64_t first) {
+          GemmArgs args;
+          args.c = c.on(stream), args.a = x.on(stream), args.b = w.on(stream).slice(0, first, first + c.size() / m);
+          const Plan<GemmArgs> planned = plan(device(), args, kPortable);
+          planned.run(stream, args, nullptr);
+          stream.synchronize();
+          c.fetch(stream);
+        };
+        product(all, 0);
+        product(some, 480);
+        for (int64_t row = 0; row < m; ++row) {
+          for (int64_t i = 0; i < 33; ++i) ASSERT_EQ(some.get(row * 33 + i), all.get(row * size.n + 480 + i)) << dtype_info(b).name << " row " << i;
+        }
+      }
+    }
+  }
+}
+
 /// Matrix instructions are planned for exactly the weights that they can read.
 TEST_P(GemmTest, WholeRowsAreNoticed) {
   Stream stream(device());

@@ -282,7 +282,7 @@ TEST_P(GemmTilesTest, EveryConfiguration) {
         check({.a = t, .c = t, .m = 150, .n = 140, .k = slow() ? 136 : 648, .bias = t, .residual = DType::f32, .gate = t, .activation = ops::Activation::silu});
         forced_ = plain_kernel;
       }
-      for (const int split : {1, 2, 4, 8}) {
+      for (const int split : ops::tiles::kSplits) {
         if ((split > 1) != splits) continue;
         split_ = split;
         SCOPED_TRACE("configuration " + std::to_string(config_) + " split " + std::to_string(split));
@@ -620,7 +620,7 @@ TEST_P(GemmTilesTest, EveryConfigurationOfInt8) {
     if (forced_ == nullptr) continue;
     ++found;
     const bool splits = ops::tiles::kShapes[config_].kind == lang::schedule::split, few = ops::tiles::lies_across(config_);
-    for (const int split : {1, 2, 4, 8}) {
+    for (const int split : ops::tiles::kSplits) {
       if ((split > 1) != splits) continue;
       split_ = split;
       SCOPED_TRACE(std::string(ops::tiles::kConfigNames[config_]) + " split " + std::to_string(split));

@@ -176,7 +176,7 @@ TEST(Tuning, FilesAreRefused) {
   refused("\"monotile_tuning\": 1", "\"monotile_tuning\": 2", "version 2");
   refused("32,\n        63", "32,\n        64", "power of two");
   refused("\"plain\"", "\"round\"", "round");
-  refused("\"split\": 1", "\"split\": 3", "split 3");
+  refused("\"split\": 1", "\"split\": 5", "split 5");
   refused("\"tiles\",\n", "\"magic\",\n", "magic");
   refused("\"ranges\"", "\"rangers\"", "ranges");
   refused("{", "", "tuning table");

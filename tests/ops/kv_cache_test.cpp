@@ -79,6 +79,26 @@ TEST_P(KvCacheTest, StridesAndUnalignedPointers) {
   }
 }
 
+/// More rows than a program takes, in pages of 16, in an order of their own.
+TEST_P(KvCacheTest, ManyTokens) {
+  for (const DType cache : kTypes) {
+    for (const int64_t dim : {64, 128, 256}) {
+      constexpr int64_t kTokens = 37, kHeads = 5;
+      TestTensor k = TestTensor::random(DType::f16, {kTokens, kHeads, dim}, 5),
+                 v = TestTensor::random(DType::f16, {kTokens, kHeads, 64}, 6), slots(DType::i32, {kTokens});
+      for (int64_t t = 0; t < kTokens; ++t) slots.set_integer(t, t % 11 == 3 ? -1 : t * 29 % (4 * 16));
+      TestTensor keys = TestTensor::random(cache, {4, kHeads, 16, dim}, 7),
+                 values = TestTensor::random(cache, {4, kHeads, 16, 64}, 8);
+      compare_with_reference<KvAppendArgs>(
+          device(), ops::kv_append_reference_run, {&keys, &values}, kExact,
+          [&](const At& at) {
+            return KvAppendArgs{at(keys), at(values), at(k), at(v), at(slots), {}};
+          },
+          kPortable);
+    }
+  }
+}
+
 /// Tokens before heads: another order of the cache is a matter of strides.
 TEST_P(KvCacheTest, HeadsInnermostButOne) {
   TestTensor k = TestTensor::random(DType::f16, {3, 4, 32}, 1), v = TestTensor::random(DType::f16, {3, 4, 32}, 2),

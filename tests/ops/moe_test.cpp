@@ -254,6 +254,15 @@ TEST_P(MoeTest, AlignSizes) {
   }
 }
 
+// Many chunks of pairs, short ones and long ones: each adds up what lies before it.
+TEST_P(MoeTest, AlignManyChunks) {
+  for (const auto& [tokens, experts] : std::vector<std::array<int64_t, 2>>{{10001, 128}, {10001, 7}, {33000, 60}}) {
+    SCOPED_TRACE(testing::Message() << tokens << " tokens, " << experts << " experts");
+    TestTensor ids = TestTensor::random(DType::i32, {tokens, 8}, 5, {}, -1, static_cast<double>(experts));
+    check_align(device(), ids, tokens, 8, experts, 64, 0, 2);
+  }
+}
+
 // Case G-02's routings: empty experts, all to one, none at all; and experts that live elsewhere.
 TEST_P(MoeTest, AlignUnevenShares) {
   for (const int64_t tokens : {40, 3000}) {

@@ -222,6 +222,42 @@ TEST_F(OverlappedEmulated, DecodeLeavesZerosBehind) {
   }
 }
 
+/// Many more tiles than programs, which share a queue: the results are those of tiles by number, the counts are zeros again after
+/// each launch, whatever the workspace holds, and a tile without keys or without queries takes a ticket like the others.
+TEST_F(OverlappedEmulated, TilesByTickets) {
+  Stream stream(kDevice);
+  Buffer workspace(kDevice, 4096);
+  const Case coded{.cache = DType::f8_e4m3,
+                   .coded_queries = true,
+                   .heads = 6,
+                   .kv_heads = 2,
+                   .dim_qk = 128,
+                   .dim_v = 128,
+                   .queries = {130, 0},
+                   .lengths = {150, 7},
+                   .page_size = 64};
+  std::vector<Problem> problems;
+  problems.emplace_back(Case{.heads = 8, .kv_heads = 2, .queries = {200, 0, 1}, .lengths = {200, 3, 17}}, 33);
+  problems.emplace_back(Case{.heads = 10, .kv_heads = 5, .queries = {193}, .lengths = {60}, .page_size = 16}, 34);
+  problems.emplace_back(coded, 35);
+  for (Problem& p : problems) {
+    const auto& implementation = p.c.coded_queries ? ops::attention_codes : ops::attention_tiles;
+    std::vector<std::vector<double>> got;
+    for (int round = 0; round < 3; ++round) {  // the last one without a queue
+      std::fill_n(workspace.as<unsigned char>(), workspace.size(), static_cast<unsigned char>(0x5a));
+      p.out.poison();
+      const AttentionArgs args = p.args([&](TestTensor& t) { return t.on(stream); });
+      const Plan<AttentionArgs> plan = plan_of(implementation, args, kDevice);
+      ASSERT_GT(plan.workspace_bytes, 0u);
+      implementation.run(plan, stream, args, round == 2 ? nullptr : workspace.data());
+      p.out.fetch(stream);
+      got.push_back(p.out.values());
+      EXPECT_TRUE(same(got.back(), got.front())) << "round " << round;
+    }
+    check_problem(p, 1e-3, [&] { result(p); }, p.c.coded_queries ? 0.03 : 0);
+  }
+}
+
 /// What a key that a query does not see holds changes nothing for it, though it shares a block with keys that are seen: blocks are looked at first, and
 /// multiplied one by one where they must be.
 TEST_F(OverlappedEmulated, ValuesThatAreNotSeenDoNotLeak) {
@@ -237,6 +273,27 @@ TEST_F(OverlappedEmulated, ValuesThatAreNotSeenDoNotLeak) {
     if (queries > 1) {
       EXPECT_FALSE(std::isfinite(got[static_cast<size_t>(where * 128 + 3)]));
     }
+  }
+}
+// One value anywhere in a block, in rows behind the last eight whole ones too, is found by the warps that look: it reaches its own column alone.
+TEST_F(OverlappedEmulated, AnyValueThatIsNotSeenIsFound) {
+  Problem p({.heads = 1, .queries = {133}, .lengths = {133}}, 12);
+  const std::vector<double> right = result(p);
+  for (const auto& [key, col] : {std::pair<int64_t, int64_t>{1, 0}, {7, 63}, {40, 9}, {62, 38}, {127, 62}, {130, 1}, {132, 57}}) {
+    const float before = p.values.get(key * 64 + col);
+    p.values.set(key * 64 + col, key % 2 == 0 ? -INFINITY : NAN);
+    const std::vector<double> got = result(p);
+    for (int64_t row = 0; row < 133; ++row) {
+      for (int64_t i = 0; i < 64; ++i) {
+        const size_t at = static_cast<size_t>(row * 64 + i);
+        if (row >= key && i == col) {
+          EXPECT_FALSE(std::isfinite(got[at])) << "key " << key << ", row " << row;
+        } else {
+          ASSERT_NEAR(got[at], right[at], 0.02) << "key " << key << ", row " << row << ", column " << i;
+        }
+      }
+    }
+    p.values.set(key * 64 + col, before);
   }
 }
 // The same for codes, which have NaN alone; both halves of a block, each turned by a warp of its own.

@@ -366,6 +366,34 @@ TEST_P(QuantTest, ARowAloneHasTheBitsOfTheBatch) {
   }
 }
 
+// Few rows have other programs than many.
+TEST_P(QuantTest, AGatedRowAloneHasTheBitsOfTheBatch) {
+  for (const int64_t cols : {2064, 4096}) {
+    constexpr int64_t kRows = 150;
+    TestTensor gate = TestTensor::random(DType::bf16, {kRows, cols}, 21, {}, -4, 4),
+               up = TestTensor::random(DType::bf16, {kRows, cols}, 22, {}, -4, 4), codes(DType::f8_e4m3, {kRows, cols}),
+               scales(DType::f32, {kRows, 1});
+    run_on<GatedQuantiseArgs>(
+        device(), {&codes, &scales},
+        [&](const At& at) {
+          return GatedQuantiseArgs{at(codes), at(scales), at(gate), at(up), Activation::silu, 0, false};
+        },
+        kPortable);
+    for (const int64_t r : {0, 75, 149}) {
+      TestTensor one_codes(DType::f8_e4m3, {1, cols}), one_scale(DType::f32, {1, 1});
+      run_on<GatedQuantiseArgs>(
+          device(), {&one_codes, &one_scale},
+          [&](const At& at) {
+            return GatedQuantiseArgs{at(one_codes), at(one_scale), at(gate).slice(0, r, r + 1), at(up).slice(0, r, r + 1),
+                                     Activation::silu, 0, false};
+          },
+          kPortable);
+      ASSERT_EQ(one_scale.get(0), scales.get(r));
+      for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(one_codes.get(c), codes.get(r * cols + c)) << c;
+    }
+  }
+}
+
 // Rows past the 2^31st element, in mappings of which only a few pages exist.
 TEST_P(QuantTest, OffsetsBeyond2To31) {
   if (!device().host_memory()) GTEST_SKIP() << "the sparse mapping is host memory";

@@ -11,7 +11,7 @@ namespace monotile::lang {
 /// `Stages` blocks of b and of c on chip; at least `WaveRows` rows to a wave, where waves share a tile; `Waves` of them
 /// take blocks in turn, where waves share rows. `Programs` should fit on a compute unit at once, where that bounds the registers of a lane.
 /// `Variant` of the loop of warpgroups, a sum: 1, products are not issued in turns; 2, a warp finds out about tiles before they
-/// are copied.
+/// are copied; 4, results leave under the next tile's first product; 8, rows of a are brought near before their place is free.
 template <schedule S, int BM, int BN, int DA, int DC, int Stages, int WaveRows = 32, int Waves = 1, int Programs = 1, int Variant = 0>
 struct chain_config {
   static constexpr schedule kind = S;

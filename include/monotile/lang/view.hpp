@@ -11,6 +11,23 @@ namespace monotile::lang {
 /// Bytes at which vectors of 8 elements of `size` bytes start: 16, or 8 where they are no longer.
 constexpr int64_t vector_bytes(int64_t size) { return size == 1 ? 8 : 16; }
 
+/// 2^64 / n rounded up; 0 where n is 1. With it a quotient by n is two multiplications: a division is some fifteen instructions on GPUs, and one of 64 bits a
+/// function call.
+MT_FN uint64_t inverse_of_divisor(uint32_t n) { return n <= 1 ? 0 : UINT64_MAX / n + 1; }
+MT_FN uint32_t times_inverse(uint64_t n, uint64_t inverse) {
+  return static_cast<uint32_t>((n * (inverse >> 32) + (n * static_cast<uint32_t>(inverse) >> 32)) >> 32);
+}
+
+/// A divisor that the host knows, of numbers below 2^32.
+struct divisor {
+  uint32_t value;
+  uint64_t inverse;
+
+  /// n / value.
+  MT_FN uint32_t of(uint32_t n) const { return inverse == 0 ? n : times_inverse(n, inverse); }
+};
+MT_FN divisor divisor_of(uint32_t n) { return {n, inverse_of_divisor(n)}; }
+
 /// Rows of `cols` consecutive elements. The row index is split in two (row = outer * inner_rows + inner), so that [token, head, dim] tensors
 /// with a free stride each are rows as well.
 template <class T>
@@ -22,17 +39,16 @@ struct view {
   int64_t cols = 0;
   uint32_t inner_rows = 1;    ///< set by split_rows
   bool vectors = false;       ///< every row starts on `vector_bytes` of T: whole vectors may be moved
-  uint64_t inner_inverse = 0;  ///< 2^64 / inner_rows rounded up; 0 where inner_rows is 1
+  uint64_t inner_inverse = 0;  ///< see inverse_of_divisor
 
   MT_FN void split_rows(uint32_t inner) {
     inner_rows = inner;
-    inner_inverse = inner <= 1 ? 0 : UINT64_MAX / inner + 1;
+    inner_inverse = inverse_of_divisor(inner);
   }
 
   MT_FN T* row(int64_t r) const {
     if (inner_inverse == 0) return data + r * outer_stride;
-    const uint64_t n = static_cast<uint32_t>(r);  // no division: n * inverse / 2^64
-    const int64_t outer = static_cast<int64_t>((n * (inner_inverse >> 32) + (n * static_cast<uint32_t>(inner_inverse) >> 32)) >> 32);
+    const int64_t outer = times_inverse(static_cast<uint32_t>(r), inner_inverse);
     return data + outer * outer_stride + (r - outer * inner_rows) * inner_stride;
   }
 };
@@ -85,6 +101,11 @@ struct any_vector {
     }
   }
 };
+
+MT_FN any_vector from_column(const any_vector& v, int64_t first) {
+  const int64_t bytes = first * (v.dtype == DType::f32 ? 4 : 2);
+  return {static_cast<const unsigned char*>(v.data) + bytes, v.dtype, v.vectors && bytes % 16 == 0};
+}
 
 /// Indices (ids, positions, slots), one per row, i32 or i64 known at run time only.
 struct any_index {

@@ -50,8 +50,9 @@ double turned_cost(const AttentionArgs& a, const DeviceInfo&) { return prefill_c
 
 void turned_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
   plan.kernel = turned_kernel(a, device);
+  plan.workspace_bytes = kQueueBytes;
 }
-void turned_run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void*) {
+void turned_run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
   const int64_t heads = turned_heads(a);
   const auto stride = [](const TensorView& scale) {
@@ -65,6 +66,7 @@ void turned_run(const Plan<AttentionArgs>& plan, Stream& stream, const Attention
   p.q_scale_stride = stride(a.q_scale);
   p.k_scale_stride = stride(a.key_scale);
   p.v_scale_stride = stride(a.value_scale);
+  p.queue = queue_of(p.total, plan.device->units, workspace);
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
@@ -101,6 +103,8 @@ double widened_cost(const AttentionArgs& a, const DeviceInfo& device) {
   const AttentionArgs wide = with_queries(a, nullptr);
   return best_for(wide, device)->cost(wide, device) + 0.5;
 }
+/// The workspace of what follows comes first, at a place that does not depend on the queries: it says which counts are meant.
+size_t room_before_queries(size_t inner_bytes) { return static_cast<size_t>(ceil_div(static_cast<int64_t>(inner_bytes), 256) * 256); }
 /// The plan of what follows is kept in this one: its kernel and configuration, and behind the latter its workspace and
 /// which of `kInner` it is.
 enum Kept : size_t { kInnerBytes = 6, kInnerNumber = 7 };
@@ -115,7 +119,7 @@ void widened_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<Attenti
   plan.config = inner.config;
   plan.config[kInnerBytes] = static_cast<int64_t>(inner.workspace_bytes);
   plan.config[kInnerNumber] = std::find(kInner.begin(), kInner.end(), inner.implementation) - kInner.begin();
-  plan.workspace_bytes = query_bytes(a) + inner.workspace_bytes;
+  plan.workspace_bytes = room_before_queries(inner.workspace_bytes) + query_bytes(a);
 }
 Plan<AttentionArgs> inner_plan(const Plan<AttentionArgs>& outer) {
   Plan<AttentionArgs> inner = outer;
@@ -126,7 +130,8 @@ Plan<AttentionArgs> inner_plan(const Plan<AttentionArgs>& outer) {
 }
 void widened_run(const Plan<AttentionArgs>& outer, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
-  const AttentionArgs wide = with_queries(a, workspace);
+  const Plan<AttentionArgs> inner = inner_plan(outer);
+  const AttentionArgs wide = with_queries(a, static_cast<char*>(workspace) + room_before_queries(inner.workspace_bytes));
   const int64_t tokens = a.q.dim(0), heads = a.q_scale.dim(0), cols = a.q.dim(1) * a.q.dim(2);
   DequantiseArgs d;
   d.y = wide.q.reshape({tokens, cols});
@@ -137,8 +142,7 @@ void widened_run(const Plan<AttentionArgs>& outer, Stream& stream, const Attenti
   d.block_rows = 0;
   d.block_cols = heads > 1 ? a.q.dim(2) : 0;
   plan<DequantiseArgs>(a.q.device, d).run(stream, d);
-  const Plan<AttentionArgs> inner = inner_plan(outer);
-  inner.run(stream, wide, inner.workspace_bytes == 0 ? nullptr : static_cast<char*>(workspace) + query_bytes(a));
+  inner.run(stream, wide, workspace);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Attention of one query per sequence, portable tier: heads that share keys fill a tile, splits of the keys fill the machine.
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 
 #include "ops/attention/attention.hpp"
 #include "ops/attention/decode_configs.hpp"
@@ -73,17 +71,6 @@ Room room_of(const AttentionArgs& a, int64_t heads, int64_t least) {
   return {cols, rows * cols, 2 * rows, kernels::DecodeCounts::first_arrival + a.kv_length.dim(0) * (a.q.dim(1) / heads)};
 }
 
-/// The counts of the target's own that launches with this workspace have, so that launches that may run at the same time
-/// have different ones; -1 if all are taken. They are zeros between launches, which saves the one that sets them to zero.
-int slot_of(const void* workspace) {
-  static std::array<std::atomic<const void*>, kernels::DecodeCounts::slots> owners{};
-  for (size_t i = 0; i < owners.size(); ++i) {
-    const void* owner = owners[i].load(std::memory_order_acquire);
-    if (owner == nullptr && owners[i].compare_exchange_strong(owner, workspace)) return static_cast<int>(i);
-    if (owner == workspace) return static_cast<int>(i);
-  }
-  return -1;
-}
 /// Keys of its first tile that each program may ask for before the kernel before is done: half of what the second-level
 /// cache of an H200 holds, for all programs together. Masks may hide the first keys, which takes looking up to know.
 /// Not on GPUs: it saved 0.4 us as a node of a graph (one sequence of 4,096 keys, 13.0 to 11.4 with what else was new) and cost 10 us where no

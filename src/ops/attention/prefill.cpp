@@ -58,24 +58,26 @@ void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionA
   const Policy p = pick(a, device);
   plan.kernel = p.kernel;
   plan.config = {p.path, p.dims, scores_of(a), p.heads_per_tile, p.tokens_per_tile};
+  if (p.path == prefill::kOverlapped) plan.workspace_bytes = kQueueBytes;
 }
 
 template <class Score>
-void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a) {
+void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, const void* workspace) {
   const int64_t heads = plan.config[3], tokens = plan.config[4];
   const auto shape = prefill::shape_of(static_cast<uint32_t>(plan.config[0]), static_cast<uint32_t>(plan.config[1]),
                                        static_cast<uint32_t>(plan.config[2]));
   auto p = prefill_params<Score>(a, heads, tokens, shape.bn);
   fill_score(p.score, a);
+  if (plan.config[0] == prefill::kOverlapped) p.queue = queue_of(p.total, plan.device->units, workspace);
   const Grid grid{plan.device->units, 0};  // as many programs as fit share the tiles
   reinterpret_cast<KernelFn<kernels::PrefillParams<Score>>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 
-void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void*) {
+void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
-  if (static_cast<Scores>(plan.config[2]) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a);
-  if (static_cast<Scores>(plan.config[2]) == prefill::kTree) return launch<kernels::TreeMask>(plan, stream, a);
-  launch<kernels::ScoredMask>(plan, stream, a);
+  if (static_cast<Scores>(plan.config[2]) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a, workspace);
+  if (static_cast<Scores>(plan.config[2]) == prefill::kTree) return launch<kernels::TreeMask>(plan, stream, a, workspace);
+  launch<kernels::ScoredMask>(plan, stream, a, workspace);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 // What the kernels of matrix tiles are told about tensors, for many queries and for one.
 
+#include <array>
+#include <atomic>
 #include <bit>
 #include <numeric>
 
@@ -159,6 +161,25 @@ inline int64_t heads_per_tile(const AttentionArgs& a, int64_t bm, bool lanes) {
   const int64_t group = a.q.dim(1) / std::max<int64_t>(1, a.key_cache.dim(1));
   return group <= bm && (!lanes || a.max_query <= bm / 2) ? std::max<int64_t>(1, group) : 1;
 }
+
+/// The counts of the target's own that launches with this workspace have, so that launches that may run at the same time
+/// have different ones; -1 if all are taken. They are zeros between launches, which saves the one that sets them to zero.
+inline int slot_of(const void* workspace) {
+  static std::array<std::atomic<const void*>, kernels::DecodeCounts::slots> owners{};
+  for (size_t i = 0; i < owners.size(); ++i) {
+    const void* owner = owners[i].load(std::memory_order_acquire);
+    if (owner == nullptr && owners[i].compare_exchange_strong(owner, workspace)) return static_cast<int>(i);
+    if (owner == workspace) return static_cast<int>(i);
+  }
+  return -1;
+}
+/// The slot of a queue for `tiles` tiles on `programs` programs, which most of them have several of; -1: they share none.
+static_assert(kernels::TileCounts::slots == kernels::DecodeCounts::slots);
+inline int queue_of(int64_t tiles, int64_t programs, const void* workspace) {
+  return tiles > programs && workspace != nullptr ? slot_of(workspace) : -1;
+}
+/// Of a workspace that only says which slot is meant.
+inline constexpr size_t kQueueBytes = 16;
 
 /// Everything for many queries, but what the functor holds.
 template <class Score>

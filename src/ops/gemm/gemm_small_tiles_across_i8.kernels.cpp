@@ -4,6 +4,8 @@
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
-void register_kernels_gemm_small_tiles_across_i8() { register_tiles<int8_t, tiles::kFew16Ints, tiles::kFew64Ints>(); }
+void register_kernels_gemm_small_tiles_across_i8() {
+  register_tiles<int8_t, tiles::kFew16Ints, tiles::kFew64Ints, tiles::kFewSplit16Ints, tiles::kFewSplit64Ints>();
+}
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

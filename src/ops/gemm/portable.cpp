@@ -37,12 +37,16 @@ Activations activations_for(const GemmArgs& args, const DeviceInfo& device) {
 /// Rows that programs of matrix instructions take.
 bool suits_block_rows(const TensorView& b) {
   const DTypeInfo info = dtype_info(b.dtype);
-  return b.step(0) / info.block_elements * info.block_bytes % lang::block_rows::alignment == 0 && vector_aligned(b.data);
+  const int64_t row_bytes = b.step(0) / info.block_elements * info.block_bytes;
+  return row_bytes % lang::block_rows::alignment == 0 && row_bytes <= INT32_MAX / (lang::block_rows::rows + 1) && vector_aligned(b.data);
 }
-/// The kernel of matrix instructions for GGUF weights, or null. It takes however many rows of a, so that they get the same bits in every batch.
+/// The kernel of matrix instructions for GGUF weights, or null. It takes however many rows of a, which get the same bits in every batch: a single one, or
+/// eight at a time.
 void (*block_dots_for(const GemmArgs& args, const DeviceInfo& device))() {
-  if (is_cpu(device) || !is_quantised(args.b.dtype) || !suits_block_rows(args.b) || args.a.dim(1) > INT32_MAX / 2) return nullptr;
-  return find_kernel("gemm.block_dots", target_of(device), dots::variant(activations_for(args, device), args.b.dtype, dots::kManyRows));
+  if (is_cpu(device) || !is_quantised(args.b.dtype) || !suits_block_rows(args.b)) return nullptr;
+  if (std::max({args.a.dim(0), args.a.dim(1), args.c.dim(1)}) > INT32_MAX / 2) return nullptr;
+  const int rows = args.a.dim(0) == 1 ? 1 : dots::kManyRows;
+  return find_kernel("gemm.block_dots", target_of(device), dots::variant(activations_for(args, device), args.b.dtype, rows));
 }
 
 /// The kernel that casts the activations beforehand, and how much room its result takes.
@@ -72,14 +76,15 @@ const char* supports(const GemmArgs& args, const DeviceInfo& device) {
   return nullptr;
 }
 
-/// What the kernel of matrix instructions issues for a wave's stretch of 16 rows of b: counted in the code for sm_90a.
+/// What the kernel of matrix instructions issues for a wave's stretch of 16 rows of b and eight of a, one of which takes four fifths: counted in the code for
+/// sm_90a.
 double instructions_per_stretch(DType b) {
   switch (b) {
-    case DType::q4_0: return 380;
-    case DType::q8_0: return 470;
-    case DType::q4_k: return 520;
-    case DType::q5_0: return 570;
-    default: return 700;
+    case DType::q4_0: return 410;
+    case DType::q8_0: return 500;
+    case DType::q4_k: return 600;
+    case DType::q5_0: return 590;
+    default: return 720;
   }
 }
 /// Weights at 4 TB/s, or instructions: four a clock and multiprocessor, of which four fifths are assumed. Not measured.
@@ -142,7 +147,9 @@ Tiling tile_product(const Plan<GemmArgs>& plan, const GemmArgs& args, bool by_bl
   if (by_blocks) {
     t.grid.threads = lang::block_rows::lanes;
     t.grid.scratch_bytes = lang::block_rows::scratch_bytes(args.b.dtype);
-    t.shape.n_per_program = lang::block_rows::rows;
+    t.grid.programs = t.shape.programs =
+        std::min<int64_t>(ceil_div(n, lang::block_rows::rows), plan.device->units * lang::block_rows::programs_at_once);
+    return t;
   } else if (!is_cpu(*plan.device)) {
     t.shape.n_per_program = t.grid.threads / 32;
   } else if (plan.config[1] == 1) {

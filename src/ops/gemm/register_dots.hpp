@@ -38,13 +38,15 @@ void register_weights(DType b) {
   if constexpr (requires { W::block_bytes; }) register_dots_of<lang::int8_rows, W>(dots::as_int8, b);
 }
 
-/// By matrix instructions. 24 waves to a multiprocessor have 104 KB of q8_0 on their way, and 80 registers a lane. Blocks of 256 would spill two of
-/// those on sm_80.
+/// By matrix instructions: a row of a, or eight. Two programs on a multiprocessor, 128 registers a lane.
 template <class T, DType Q>
 void register_blocks(dots::Activations activations) {
-  constexpr bool kFewer = dtype_info(Q).block_elements == 256 && lang::kTarget == Target::cuda_sm80;
-  register_bounded<kernels::RowDots<lang::view<const T>, lang::quant_view<Q>, lang::block_rows, dots::kManyRows>, lang::block_rows::lanes,
-                   kFewer ? 512 : 768>("gemm.block_dots", dots::variant(activations, Q, dots::kManyRows));
+  const auto one = [&]<int MT>() {
+    register_bounded<kernels::BlockDots<lang::view<const T>, lang::quant_view<Q>, lang::block_rows, MT>, lang::block_rows::lanes,
+                     lang::block_rows::lanes * lang::block_rows::programs_at_once>("gemm.block_dots", dots::variant(activations, Q, MT));
+  };
+  one.template operator()<1>();
+  one.template operator()<dots::kManyRows>();
 }
 template <class T, DType... Q>
 void register_all_blocks(dots::Activations activations) {

@@ -41,6 +41,8 @@ enum Config : uint32_t {
   kFewRing8,
   kFew16Ints,
   kFew64Ints,
+  kFewSplit16Ints,
+  kFewSplit64Ints,
   kFewStaged8,
   // From here on for operands of different types, fp32 and GGUF blocks: converted as they are copied, any alignment and form.
   kRingMixed,    ///< to bf16
@@ -55,7 +57,7 @@ inline constexpr const char* kConfigNames[] = {
     "plain",  "plain16", "plain8", "ring",   "wide",     "broad",   "square",      "narrow",      "split",
     "staged", "ring8",   "wide8",  "square8", "narrow8", "split8",  "staged8",     "wideints",    "squareints",
     "narrowints", "fewring", "few16", "few64",  "fewsplit16-", "fewsplit64-", "fewstaged", "fewring8", "few16ints",
-    "few64ints", "fewstaged8", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
+    "few64ints", "fewsplit16ints-", "fewsplit64ints-", "fewstaged8", "ringmixed", "stagedmixed", "ringf32", "stagedf32", "ringtf32"};
 static_assert(sizeof(kConfigNames) / sizeof(kConfigNames[0]) == kConfigs);
 constexpr bool lies_across(uint32_t config) { return config >= kFewRing && config <= kFewStaged8; }
 constexpr bool converts(uint32_t config) { return config >= kRingMixed; }
@@ -127,6 +129,10 @@ template <>
 struct config_at<kFew16Ints> : tile_config<schedule::pingpong, 128, 16, 128, 9> {};
 template <>
 struct config_at<kFew64Ints> : tile_config<schedule::pingpong, 128, 64, 128, 7> {};
+template <>
+struct config_at<kFewSplit16Ints> : tile_config<schedule::split, 128, 16, 128, 10> {};
+template <>
+struct config_at<kFewSplit64Ints> : tile_config<schedule::split, 128, 64, 128, 8> {};
 template <>
 struct config_at<kFewStaged8> : tile_config<schedule::staged, 128, 64, 64, 1> {};
 template <>

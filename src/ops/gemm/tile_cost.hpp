@@ -57,9 +57,11 @@ inline constexpr TileShape kShapes[kConfigs] = {
     shape_of<kFewSplit16>(0.24, 2.86, 4.3e6),
     shape_of<kFewSplit64>(0.27, 2.9, 4.1e6),
     shape_of<kFewStaged>(0.25, 3.0),  // not measured
-    eight_bits(shape_of<kFewRing8>(0.5, 3.0)),  // these four not measured either
+    eight_bits(shape_of<kFewRing8>(0.5, 3.0)),  // these six not measured either
     eight_bits(shape_of<kFew16Ints>(0.24, 2.0, 4.6e6)),
     eight_bits(shape_of<kFew64Ints>(0.27, 2.8, 4.2e6)),
+    eight_bits(shape_of<kFewSplit16Ints>(0.24, 2.86, 4.3e6)),
+    eight_bits(shape_of<kFewSplit64Ints>(0.27, 2.9, 4.1e6)),
     eight_bits(shape_of<kFewStaged8>(0.25, 3.0)),
     // Not measured. Counted from the rates of instructions (docs/notes/gemm-h200.md): what is unpacked adds to a step, products by lanes bound it.
     shape_of<kRingMixed>(1.6, 5.0),
@@ -134,6 +136,9 @@ inline Losses losses_of(uint32_t config, int split, int64_t m, int64_t n, int64_
   return lost;
 }
 
+/// How many programs may share the steps of a tile.
+inline constexpr int kSplits[] = {1, 2, 3, 4, 8};
+
 struct Pick {
   uint32_t config = kConfigs;
   int split = 1;
@@ -151,7 +156,7 @@ Pick pick_tile(int64_t m, int64_t n, int64_t k, bool engine, int64_t units, Buil
     const bool any_alignment = s.kind == schedule::plain || s.kind == schedule::ring || s.kind == schedule::staged;
     const bool across = lies_across(c);
     if ((!any_alignment && !engine) || (across && m > kMostFewRows) || converts(c) != mixed || !built(c)) continue;
-    for (const int split : {1, 2, 4, 8}) {
+    for (const int split : kSplits) {
       if ((split > 1) != (s.kind == schedule::split) || (only_split != 0 && split != only_split)) continue;
       if (split > 1 && (k + s.bk - 1) / s.bk < 4 * split) break;  // too few steps to share
       const double us =

@@ -274,7 +274,7 @@ std::vector<tiles::Candidate> tiles::candidates(const GemmArgs& args, const Devi
   plan.implementation = &gemm_tiles;
   const Usable here = usable(args, device);
   for (uint32_t c = 0; c < kConfigs; ++c) {
-    for (const int split : {1, 2, 4, 8}) {
+    for (const int split : kSplits) {
       const Way way = best_way(here, device, [&](uint32_t other) { return other == c && here.built(c); }, split);
       if (way.tile.config == kConfigs) continue;
       plan_tile(args, device, plan, way);

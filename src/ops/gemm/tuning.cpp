@@ -1,5 +1,6 @@
 #include "ops/gemm/tuning.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -142,8 +143,8 @@ TuningTable read_tuning(const std::string& path, const DeviceInfo& device) {
         refuse(path, "implementation '" + t.implementation + "'",
                std::string(gemm_tiles.name) + ", " + gemm_portable.name);
       if (t.implementation == gemm_tiles.name) (void)index_of(path, "tile", t.tile, kConfigNames);
-      if (t.split != 1 && t.split != 2 && t.split != 4 && t.split != 8)
-        refuse(path, "split " + std::to_string(t.split), "1, 2, 4, 8");
+      if (std::find(std::begin(kSplits), std::end(kSplits), t.split) == std::end(kSplits))
+        refuse(path, "split " + std::to_string(t.split), "1, 2, 3, 4, 8");
       t.us = row.at("us"), t.chosen_us = row.at("us_without");
       t.m = row.at("measured").at(0), t.n = row.at("measured").at(1), t.k = row.at("measured").at(2);
       if (table.find(t.range) != nullptr) refuse(path, "two rows for " + to_string(t.range), "one");

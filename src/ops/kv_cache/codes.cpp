@@ -12,6 +12,7 @@ const char* supports(const KvAppendArgs& a, const DeviceInfo& device) {
   if (!is_code(a.key_cache.dtype)) return "a cache of codes";
   if (widest(a) > heads::kMostDim) return "heads of more than 256 elements";
   if (a.slots.dim(0) * a.k.dim(1) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
+  if (heads::slots_of(a.key_cache) > UINT32_MAX) return heads::kTooManySlots;
   return heads::kernel_of(a.k.dtype, heads::tile_of(widest(a), device), device) == nullptr ? "not built for this target"
                                                                                            : nullptr;
 }
@@ -27,16 +28,13 @@ void make_plan(const KvAppendArgs& a, const DeviceInfo& device, Plan<KvAppendArg
 template <class X>
 void launch(const Plan<KvAppendArgs>& plan, Stream& stream, const KvAppendArgs& a) {
   kernels::HeadRowsParams<X> p{};
-  p.part[0].heads = 1;
+  p.part[0].heads = lang::divisor_of(1);
   p.part[1] = heads::part_of<X>(a.k, a.slots.dim(0));
   p.part[2] = heads::part_of<X>(a.v, a.slots.dim(0));
   heads::add_cache(p.part[1], a.key_cache, a.key_scale);
   heads::add_cache(p.part[2], a.value_cache, a.value_scale);
-  p.slots = index_vector(a.slots);
+  p.slots = heads::slot_table(a.slots, a.status, a.key_cache);
   p.slot_tokens = a.slots.dim(0);
-  p.status = a.status.as<int32_t>();
-  p.page_size = std::max<int64_t>(1, a.key_cache.dim(2));
-  p.slot_count = a.key_cache.dim(0) * a.key_cache.dim(2);
   heads::launch(
       plan.kernel, stream, p,
       {static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]), static_cast<int>(plan.config[2])});

@@ -30,6 +30,11 @@ void register_kernels_copy() {
   register_bounded<kernels::KvGather<head_layout<kHeads16>>, 128, 1024>("kv_gather", kHeads16);
   if constexpr (lang::kHasLanes)
     register_bounded<kernels::KvGather<head_layout<kHeads32>>, 128, 1024>("kv_gather", kHeads32);
+  if constexpr (lang::kHasLanes && lang::kTarget != Target::spirv) {
+    // As for dequantisation, a lane takes several vectors: codes are half of what 16-bit values are, and a row is little beside the way to it.
+    register_bounded<kernels::KvGather<lang::blocked<8, 4, 4, false, true>>, 128, 1024>("kv_gather", kExactHeads + kHeads16);
+    register_bounded<kernels::KvGather<lang::blocked<8, 4, 8, false, true>>, 128, 1024>("kv_gather", kExactHeads + kHeads32);
+  }
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

@@ -67,12 +67,18 @@ void run_copy(const Plan<CopyBlocksArgs>& plan, Stream& stream, const CopyBlocks
 }
 
 // --- kv_gather ---------------------------------------------------------------------------------------------------------------------
+/// Heads of whole aligned vectors take a quarter of the lanes, of four vectors each.
 RowTile gather_tile(const KvGatherArgs& a, const DeviceInfo& device) {
-  return heads::tile_of(std::max(a.k_out.dim(2), a.v_out.dim(2)), device);
+  RowTile tile = heads::tile_of(std::max(a.k_out.dim(2), a.v_out.dim(2)), device);
+  const bool exact = whole_vectors(a.k_out) && whole_vectors(a.v_out) && heads::cache_vectors(a.key_cache) &&
+                     heads::cache_vectors(a.value_cache);
+  if (device.device.kind == DeviceKind::cpu || compiles_on_use(device) || !exact) return tile;
+  return {kExactHeads + tile.layout, tile.threads, 4 * tile.rows_per_program};
 }
 
 const char* supports_gather(const KvGatherArgs& a, const DeviceInfo& device) {
   if (a.slots.dim(0) * a.k_out.dim(1) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
+  if (heads::slots_of(a.key_cache) > UINT32_MAX) return heads::kTooManySlots;
   return find_kernel("kv_gather", target_of(device), gather_tile(a, device).layout) == nullptr
              ? "not built for this target"
              : nullptr;
@@ -98,7 +104,6 @@ kernels::KvGatherPart part_of(const TensorView& y, const TensorView& cache, cons
   part.scale_head_stride = to.scale_head_stride;
   part.scale_token_stride = to.scale_token_stride;
   part.cols = y.dim(2);
-  part.codes = is_code(cache.dtype);
   return part;
 }
 
@@ -108,16 +113,13 @@ void run_gather(const Plan<KvGatherArgs>& plan, Stream& stream, const KvGatherAr
   p.part[0] = part_of(a.k_out, a.key_cache, a.key_scale);
   p.part[1] = part_of(a.v_out, a.value_cache, a.value_scale);
   p.rows = a.slots.dim(0) * a.k_out.dim(1);
-  p.heads = static_cast<uint32_t>(a.k_out.dim(1));
-  p.slots = index_vector(a.slots);
-  p.status = a.status.as<int32_t>();
-  p.page_size = std::max<int64_t>(1, a.key_cache.dim(2));
-  p.slot_count = a.key_cache.dim(0) * a.key_cache.dim(2);
+  p.heads = lang::divisor_of(static_cast<uint32_t>(a.k_out.dim(1)));
+  p.slots = heads::slot_table(a.slots, a.status, a.key_cache);
+  p.codes = is_code(a.key_cache.dtype);
   const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
                      static_cast<int>(plan.config[2])};
-  p.first_programs = programs_for(tile, p.rows);
   reinterpret_cast<KernelFn<kernels::KvGatherParams>>(const_cast<void*>(plan.kernel))(
-      stream, Grid{2 * p.first_programs, tile.threads, 0, cpu_grain(a.k_out.dim(2) * 4)}, p);
+      stream, Grid{programs_for(tile, p.rows), tile.threads, 0, cpu_grain((a.k_out.dim(2) + a.v_out.dim(2)) * 4)}, p);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Cache append, compiled once per target.
 
+#include <type_traits>
+
 #include "monotile/kernels/kv_cache/kv_append.hpp"
 #include "ops/register_kernel.hpp"
 
@@ -11,8 +13,12 @@ namespace {
 
 template <class X, class C, uint32_t Layout>
 void register_layouts() {
-  register_bounded<kernels::KvAppend<X, C, head_layout<Layout>>, 128, 2048>(
+  register_bounded<kernels::KvAppend<X, C, head_layout<Layout>>, 128, 1536>(
       "kv_append", variant_of(dtype_of<X>, dtype_of<C>, lang::kHasLanes ? Layout : 0));
+  // Exact layouts: rows that move as they are.
+  if constexpr (lang::kHasLanes && lang::kTarget != Target::spirv && std::is_same_v<X, C> && Layout < kHeadsStream)
+    register_bounded<kernels::KvAppend<X, C, head_layout<kExactHeads + Layout>>, 128, sizeof(X) == 4 ? 1536 : 2048>(
+        "kv_append", variant_of(dtype_of<X>, dtype_of<C>, kExactHeads + Layout));
   if constexpr (lang::kHasLanes && Layout + 1 < kHeadLayouts) register_layouts<X, C, Layout + 1>();
 }
 

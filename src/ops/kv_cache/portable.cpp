@@ -2,15 +2,24 @@
 
 #include "monotile/kernels/kv_cache/params.hpp"
 #include "ops/kv_cache/kv_cache.hpp"
-#include "ops/row_tiles.hpp"
+#include "ops/rope/head_parts.hpp"
 
 namespace monotile::ops {
 namespace {
 
 constexpr const char* kKernel = "kv_append";
 
+/// Rows that move as they are, in whole aligned vectors: nothing then stands between the two loads of a lane.
+bool exact(const KvAppendArgs& a) {
+  return a.k.dtype == a.key_cache.dtype && whole_vectors(a.k) && whole_vectors(a.v) &&
+         heads::cache_vectors(a.key_cache) && heads::cache_vectors(a.value_cache);
+}
+
 RowTile tile_of(const KvAppendArgs& a, const DeviceInfo& device) {
-  return pick_head_tile(std::max(a.k.dim(2), a.v.dim(2)), device, kHeads8);
+  RowTile tile = pick_head_tile(std::max(a.k.dim(2), a.v.dim(2)), device, kHeads8);
+  const bool lanes = device.device.kind != DeviceKind::cpu && !compiles_on_use(device);
+  if (lanes && tile.layout != kHeadsStream && exact(a)) tile.layout += kExactHeads;
+  return tile;
 }
 
 auto kernel_of(const KvAppendArgs& a, const DeviceInfo& device) {
@@ -20,6 +29,7 @@ auto kernel_of(const KvAppendArgs& a, const DeviceInfo& device) {
 const char* supports(const KvAppendArgs& a, const DeviceInfo& device) {
   if (is_code(a.key_cache.dtype)) return "a cache of plain values";
   if (a.slots.dim(0) * a.k.dim(1) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
+  if (heads::slots_of(a.key_cache) > UINT32_MAX) return heads::kTooManySlots;
   return kernel_of(a, device) == nullptr ? "not built for this target" : nullptr;
 }
 
@@ -33,15 +43,11 @@ void make_plan(const KvAppendArgs& a, const DeviceInfo& device, Plan<KvAppendArg
 
 template <class X, class C>
 kernels::KvAppendPart<X, C> part_of(const TensorView& cache, const TensorView& source) {
-  constexpr int64_t kSize = static_cast<int64_t>(sizeof(C));
   kernels::KvAppendPart<X, C> part{};
   part.cache.data = cache.as<C>();
   part.cache.outer_stride = 1;
   part.cache.cols = cache.dim(3);
-  part.cache.vectors = vector_aligned(cache.data);
-  for (int axis = 0; axis < 3; ++axis) {
-    part.cache.vectors = part.cache.vectors && (cache.dim(axis) <= 1 || cache.step(axis) * kSize % 16 == 0);
-  }
+  part.cache.vectors = heads::cache_vectors(cache);
   part.source = row_view<const X>(source);
   part.page_stride = cache.step(0);
   part.head_stride = cache.step(1);
@@ -57,15 +63,12 @@ void launch(const Plan<KvAppendArgs>& plan, Stream& stream, const KvAppendArgs& 
   p.part[0] = part_of<X, C>(a.key_cache, a.k);
   p.part[1] = part_of<X, C>(a.value_cache, a.v);
   p.rows = a.slots.dim(0) * a.k.dim(1);
-  p.heads = static_cast<uint32_t>(a.k.dim(1));
-  p.slots = index_vector(a.slots);
-  p.status = a.status.as<int32_t>();
-  p.page_size = std::max<int64_t>(1, a.key_cache.dim(2));
-  p.slot_count = a.key_cache.dim(0) * a.key_cache.dim(2);
+  p.heads = lang::divisor_of(static_cast<uint32_t>(a.k.dim(1)));
+  p.slots = heads::slot_table(a.slots, a.status, a.key_cache);
   const RowTile tile{static_cast<uint32_t>(plan.config[0]), static_cast<int>(plan.config[1]),
                      static_cast<int>(plan.config[2])};
-  p.first_programs = programs_for(tile, p.rows);
-  const Grid grid{2 * p.first_programs, tile.threads, 0, cpu_grain(a.k.dim(2) * static_cast<int64_t>(sizeof(C)))};
+  const Grid grid{programs_for(tile, p.rows), tile.threads, 0,
+                  cpu_grain((a.k.dim(2) + a.v.dim(2)) * static_cast<int64_t>(sizeof(C)))};
   reinterpret_cast<KernelFn<Params>>(const_cast<void*>(plan.kernel))(stream, grid, p);
 }
 

@@ -74,11 +74,20 @@ void run_router(const Plan<RouterArgs>& plan, Stream& stream, const RouterArgs& 
 
 // ---- Align ----
 
-constexpr int64_t kChunkPairs = 4096;  // of one program
 int align_threads(const DeviceInfo& device) { return lanes_on(device, 512); }
 
+/// Pairs of one program. One launch is worth more than many programs; with two, each program reads the counts of all others, so that there must not be too
+/// many of them: both are waits for memory, and sorting a chunk of 2,048 is estimated at the time of adding up some 64.
+int64_t chunk_pairs(const AlignArgs& a) {
+  const int64_t pairs = a.experts.size();
+  return pairs <= 4096 ? 4096 : pairs <= 128 * 2048 ? 2048 : 8192;
+}
 int64_t align_chunks(const AlignArgs& a) {
-  return std::max<int64_t>(1, (a.experts.size() + kChunkPairs - 1) / kChunkPairs);
+  const int64_t size = chunk_pairs(a);
+  return std::max<int64_t>(1, (a.experts.size() + size - 1) / size);
+}
+int64_t align_sharers(const AlignArgs& a, const DeviceInfo& device) {
+  return device.device.kind == DeviceKind::cpu ? 1 : std::clamp<int64_t>(align_threads(device) / std::max<int64_t>(1, a.counts.dim(0)), 1, 8);
 }
 
 const char* align_supports(const AlignArgs&, const DeviceInfo& device) {
@@ -90,7 +99,7 @@ void plan_align(const AlignArgs& a, const DeviceInfo& device, Plan<AlignArgs>& p
   const int64_t waves = device.device.kind == DeviceKind::cpu ? 1 : align_threads(device) / device.wave;
   plan.kernel = reinterpret_cast<const void*>(find_kernel("moe_align_place", target_of(device), 0));
   plan.config = {reinterpret_cast<int64_t>(find_kernel("moe_align_count", target_of(device), 0)),
-                 experts * (3 + waves) * 4};
+                 experts * (3 + std::max(waves, 2 * align_sharers(a, device))) * 4};
   plan.workspace_bytes = chunks > 1 ? static_cast<size_t>(chunks * experts * 4) : 0;
 }
 
@@ -109,7 +118,8 @@ void run_align(const Plan<AlignArgs>& plan, Stream& stream, const AlignArgs& a, 
   p.first_expert = a.first_expert;
   p.block = static_cast<int32_t>(a.block);
   p.chunks = static_cast<int32_t>(align_chunks(a));
-  p.chunk_pairs = static_cast<int32_t>(kChunkPairs);
+  p.chunk_pairs = static_cast<int32_t>(chunk_pairs(a));
+  p.sharers = static_cast<int32_t>(align_sharers(a, *plan.device));
   Grid grid{p.chunks, align_threads(*plan.device), static_cast<size_t>(p.num_experts) * 4, 1};
   if (p.chunks > 1) reinterpret_cast<KernelFn<kernels::AlignParams>>(plan.config[0])(stream, grid, p);
   grid.scratch_bytes = static_cast<size_t>(plan.config[1]);

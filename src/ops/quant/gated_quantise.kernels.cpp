@@ -1,44 +1,12 @@
-// Gated activation and quantisation in one, compiled once per target.
+// Gated activation and quantisation in one, of f32 and f16; compiled once per target.
 
-#include "monotile/kernels/quant/quantise.hpp"
-#include "ops/register_kernel.hpp"
+#include "ops/quant/register_gated.hpp"
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
-using namespace monotile::ops;  // NOLINT
-
-namespace {
-
-template <class X, uint32_t Layout>
-void register_layout() {
-  using L = row_layout<Layout>;
-  // Three programs of 352 lanes have 56 registers a lane: rows of 11,008 columns. H200, 2026-11-30, a trial: 266 us for 16384 of them, 318 with two.
-  constexpr bool kLong = Layout == kExact + kBlock4 && sizeof(X) == 2;
-  constexpr int kMost = kLong ? 576 : max_row_threads<L>();
-  constexpr int kUsual = resident_row_threads<L>(sizeof(X));
-  constexpr int kResident = kLong ? 1152 : kUsual < 1024 ? kUsual : 1024;  // two rows are in flight
-  register_bounded<kernels::Quantise<X, L, true>, kMost, kResident>("gated_quantise", variant_of(dtype_of<X>, Layout));
-}
-
-template <class X>
-void register_all() {
-  if constexpr (lang::kHasLanes) {
-    register_layout<X, kExact + kRows4x4>();
-    register_layout<X, kExact + kBlock1>();
-    register_layout<X, kExact + kBlock4>();
-    register_layout<X, kBlock2>();
-    register_layout<X, kStream>();
-  } else {
-    register_layout<X, 0>();
-  }
-}
-
-}  // namespace
-
 void register_kernels_gated_quantise() {
-  register_all<float>();
-  register_all<half_t>();
-  register_all<bfloat16_t>();
+  register_gated<float>();
+  register_gated<half_t>();
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

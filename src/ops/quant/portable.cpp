@@ -86,14 +86,15 @@ bool groups_are_whole_vectors(const TensorView& t, const Groups& g) {
 }
 
 /// Gated_quantise is built for the common rows alone: groups of up to 128 columns, short rows with one vector a lane (all of a row asked for at once: four
-/// vectors, taken in halves, wait for memory twice), and long rows.
-RowTile gated_tile(int64_t cols, bool exact, const DeviceInfo& device) {
+/// vectors, taken in halves, wait for memory twice), and long rows. Where no two rows share a multiprocessor, long ones take two vectors a lane, for the
+/// same reason; the largest magnitude and what is rounded by it are the same in every layout, so that the number of rows may choose.
+RowTile gated_tile(int64_t rows, int64_t cols, bool exact, const DeviceInfo& device) {
   RowTile tile = pick_row_tile(cols, exact, device, RowPolicy::quads);
   const int64_t vectors = (cols + 7) / 8;
   if (device.device.kind == DeviceKind::cpu || tile.layout == kExact + kRows4x4) return tile;
   if (tile.layout % kExact == kStream) return tile_in(kStream, vectors, device);
   if (tile.layout < kExact) return tile_in(kBlock2, vectors, device);
-  tile = tile_in(vectors <= 256 ? kBlock1 : kBlock4, vectors, device);
+  tile = tile_in(vectors <= 256 ? kBlock1 : rows <= device.units ? kBlock2 : kBlock4, vectors, device);
   tile.layout += kExact;
   return tile;
 }
@@ -303,7 +304,7 @@ Tile gated_tile_of(const GatedQuantiseArgs& a, const DeviceInfo& device) {
   const bool exact = groups_are_whole_vectors(a.gate, g) && groups_are_whole_vectors(a.up, g);
   const Tile team =
       with_team(pick_row_tile(g.cols, exact, device, RowPolicy::quads), kGatedTeam, a.gate, g.cols, device);
-  return team.chunks != 0 ? team : Tile{gated_tile(g.cols, exact, device)};
+  return team.chunks != 0 ? team : Tile{gated_tile(a.gate.dim(0) * g.whole, g.cols, exact, device)};
 }
 auto gated_kernel(const GatedQuantiseArgs& a, const Tile& tile, const DeviceInfo& device) {
   return find_kernel(tile.chunks != 0 ? kGatedTeam : "gated_quantise", target_of(device),
@@ -322,7 +323,7 @@ void plan_gated(const GatedQuantiseArgs& a, const DeviceInfo& device, Plan<Gated
   plan.config = {tile.layout, tile.threads, tile.packed_rows()};
   const Groups g = groups_of(a.gate.dim(1), a.block_cols);
   if (g.tail == 0) return;
-  const RowTile tail = gated_tile(g.tail, false, device);
+  const RowTile tail = gated_tile(a.gate.dim(0), g.tail, false, device);
   plan.config[kTailThreads] = tail.threads;
   plan.config[kTailRows] = tail.rows_per_program;
   plan.config[kTailKernel] = pack(find_kernel("gated_quantise", target, variant_of(a.gate.dtype, tail.layout)));

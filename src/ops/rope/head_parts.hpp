@@ -27,13 +27,21 @@ inline bool cache_vectors(const TensorView& cache) {
   return vectors;
 }
 
+inline int64_t slots_of(const TensorView& cache) { return cache.dim(0) * cache.dim(2); }
+constexpr const char* kTooManySlots = "more than 2^32 - 1 slots";
+
+inline kernels::SlotTable slot_table(const TensorView& slots, const TensorView& status, const TensorView& cache) {
+  return {index_vector(slots), status.as<int32_t>(), slots_of(cache),
+          lang::divisor_of(static_cast<uint32_t>(std::max<int64_t>(1, cache.dim(2))))};
+}
+
 template <class X>
 kernels::HeadPart<X> part_of(const TensorView& x, int64_t tokens) {
   kernels::HeadPart<X> part{};
   part.x = row_view<const X>(x);
   part.rows = tokens * x.dim(1);
   part.cols = x.dim(2);
-  part.heads = static_cast<uint32_t>(x.dim(1));
+  part.heads = lang::divisor_of(static_cast<uint32_t>(x.dim(1)));
   return part;
 }
 

@@ -28,6 +28,7 @@ RowTile tile_of(const NormRopeAppendArgs& a, const DeviceInfo& device) {
 
 const char* supports(const NormRopeAppendArgs& a, const DeviceInfo& device) {
   if (a.q.dim(0) * std::max(a.q.dim(1), a.k.dim(1)) > INT32_MAX) return "more than 2^31 - 1 heads of all tokens";
+  if (heads::slots_of(a.key_cache) > UINT32_MAX) return heads::kTooManySlots;
   return heads::kernel_of(a.q.dtype, tile_of(a, device), device) == nullptr ? "not built for this target" : nullptr;
 }
 
@@ -55,20 +56,21 @@ void launch(const Plan<NormRopeAppendArgs>& plan, Stream& stream, const NormRope
   p.part[0].y = row_view<X>(a.q_out);
   if (a.k_out.defined()) p.part[1].y = row_view<X>(a.k_out);
   if (a.q_gamma.defined()) {
-    p.part[0].gamma = one_row(a.q_gamma);
-    p.part[1].gamma = one_row(a.k_gamma);
+    const auto add_gamma = [](kernels::HeadPart<X>& part, const TensorView& gamma) {
+      part.gamma = column_vector(gamma);
+      part.gamma_rows = one_row(gamma);
+    };
+    add_gamma(p.part[0], a.q_gamma);
+    add_gamma(p.part[1], a.k_gamma);
   }
   p.part[0].half = p.part[1].half = a.cos.dim(1);
   heads::add_cache(p.part[1], a.key_cache, a.key_scale);
   heads::add_cache(p.part[2], a.value_cache, a.value_scale);
   p.positions = index_vector(a.positions);
-  p.slots = index_vector(a.slots);
+  p.slots = heads::slot_table(a.slots, a.status, a.key_cache);
   p.cos = row_view<const float>(a.cos);
   p.sin = row_view<const float>(a.sin);
-  p.status = a.status.as<int32_t>();
   p.max_position = a.cos.dim(0);
-  p.page_size = std::max<int64_t>(1, a.key_cache.dim(2));
-  p.slot_count = a.key_cache.dim(0) * a.key_cache.dim(2);
   p.slot_tokens = a.slots.dim(0);
   p.eps = a.eps;
   p.gamma_offset = a.gamma_offset;

@@ -99,6 +99,11 @@ struct AttentionBlocks {
   MT_FN void load_a(Ctx& cx, Tile& q, const PrefillTile& t) const {
     copy_boxes(cx, q, p.q, [&](int) { return box_at{0, t.first_token, t.group, rows(t)}; });
   }
+  /// Where that pays: before the tile's place is free.
+  template <class Ctx, class Tile>
+  MT_FN void foresee_a(Ctx& cx, Tile& q, const PrefillTile& t) const {
+    foresee_boxes(cx, q, p.q, box_at{0, t.first_token, t.group, rows(t)});
+  }
   template <class Ctx, class Tile>
   MT_FN void load_b(Ctx& cx, Tile& k, const PrefillTile& t, int block) const {
     copy_boxes(cx, k, stored_rows<T, Stored>(p.k, p.k_scales),

@@ -12,6 +12,7 @@ using namespace lang;  // NOLINT: kernels are written in the language
 template <class Rows>
 struct PrefillState {
   Rows highest, total;
+  Rows first, end;  ///< keys that a row sees, where they are one span: the bits of ints
 };
 
 template <class Base>
@@ -23,6 +24,7 @@ template <class Cfg, class T, class Score, class Stored = T>
 struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
   using Params = PrefillParams<Score>;
   static constexpr bool wants_registers = Score::changes_scores;  ///< between the products
+  static constexpr bool looks_early = !Score::changes_scores;
   static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
   using Blocks = AttentionBlocks<Cfg, T, Score, Stored>;
@@ -41,6 +43,8 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
     binder.rows(p.v);
     binder.result(p.out);
   }
+  using Counts = TileCounts;
+  MT_FN int queue() const { return p.queue; }
   static MT_FN float bits_of(int v) { return __builtin_bit_cast(float, v); }  // row values are floats
   static MT_FN int number_of(float v) { return __builtin_bit_cast(int, v); }
   // --- what happens between the products ---------------------------------------------------------------------------------
@@ -53,7 +57,21 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
     PrefillState<typename Ctx::rows> state;
     fill_rows(cx, state.highest, -kInfinity);
     fill_rows(cx, state.total, 0.0f);
+    fill_rows(cx, state.first, 0.0f);
+    fill_rows(cx, state.end, 0.0f);
     return state;
+  }
+  /// What rows see, ahead of a block that hides something: for schedules whose `hide_unseen` goes by it.
+  template <class Ctx, class State>
+  MT_FN void look(Ctx& cx, State& state, const PrefillTile& t, bool hides) const {
+    fill_rows(cx, state.first, 0.0f);  // or what was found for a block before would be kept
+    fill_rows(cx, state.end, 0.0f);
+    if constexpr (requires { p.score.one_span(); }) {
+      if (!hides || !p.score.one_span()) return;
+      const auto span = [&](int row) { return p.score.span(query(t, row), t.length); };
+      state.first = map_rows_at(cx, [&](int row, float) { return bits_of(span(row).first); }, state.first);
+      state.end = map_rows_at(cx, [&](int row, float) { return bits_of(span(row).end); }, state.end);
+    }
   }
   /// Scores become weights, 2^(score - highest). Gives what the sums so far are to be multiplied by. `hides`: what
   /// `hides` says, a constant where the loop has a path for each.
@@ -69,24 +87,14 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
           cx, s, [&](int row) { return p.score.row(query(t, row)); },
           [&](float x, const auto& row, int col) { return p.score.score(x * p.scale, row, block * Cfg::bn + col); });
     }
-    if (hides) hide_unseen(cx, s, t, block);
+    if (hides) hide_unseen(cx, state, s, t, block);
     return weigh_seen<Raise>(cx, state, s, scale);
   }
-  template <class Ctx, class Acc>
-  MT_FN void hide_unseen(Ctx& cx, Acc& s, const PrefillTile& t, int block) const {
+  template <class Ctx, class State, class Acc>
+  MT_FN void hide_unseen(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block) const {
     const int first = block * Cfg::bn;
     if constexpr (requires { Ctx::knows_columns; p.score.one_span(); }) {
-      if (p.score.one_span()) {
-        return map_cells_from(
-            cx, s,
-            [&](int row, int col) {
-              const KeySpan seen = p.score.span(query(t, row), t.length);
-              return KeySpan{seen.first - first - col, seen.end - first - col};
-            },
-            [](float x, const KeySpan& seen, int further) {
-              return ((further >= seen.first) & (further < seen.end)) ? x : -kInfinity;
-            });
-      }
+      if (p.score.one_span()) return keep_spans(cx, s, state.first, state.end, first, -kInfinity);
     }
     map_cells_at(
         cx, s, [&](int row) { return p.score.row(query(t, row)); },

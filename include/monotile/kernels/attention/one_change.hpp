@@ -21,7 +21,7 @@ struct CappedAttention : Base {
     const auto capped = [=](float x) { return cap * near_tanh(x * inner); };
     if constexpr (!__is_same(Hides, known<false>)) {
       map_cells(cx, s, capped);
-      if (hides) this->hide_unseen(cx, s, t, block);
+      if (hides) this->hide_unseen(cx, state, s, t, block);
       return this->template weigh_seen<0>(cx, state, s, 1.0f);
     } else {
       // A cap keeps the order of scores: the largest is found before it, and its subtraction is part of the last
@@ -86,7 +86,7 @@ struct SlopedAttention : Base {
     map_cells_from(
         cx, s, [](int, int, float slope) { return slope; },
         [](float x, float slope, int further) { return fma_of(slope, static_cast<float>(further), x); }, state.slope);
-    if (hides) this->hide_unseen(cx, s, t, block);
+    if (hides) this->hide_unseen(cx, state, s, t, block);
     const auto start = map_rows_from(
         cx,
         [&](int col, float slope, float position) {

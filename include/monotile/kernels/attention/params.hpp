@@ -82,6 +82,13 @@ MT_FN int64_t clamped(const P& p, int64_t sequence, int64_t v, int64_t low, int6
   return v < low ? low : high;
 }
 
+/// Counts of a launch whose programs take tiles of queries from a queue: the next ticket, and how many programs have had
+/// their last one. Who counts to the end leaves zeros behind.
+struct TileCounts {
+  static constexpr int ticket = 0, finished = 1;
+  static constexpr int slots = 64, slot_size = 32;  ///< of those that a target keeps; a line each
+};
+
 /// For `AttentionPrefill`. A tile takes `q.box_x` neighbouring heads of `q.box_y` tokens.
 template <class Score>
 struct PrefillParams {
@@ -104,6 +111,7 @@ struct PrefillParams {
   int32_t page_size, pages;
   int32_t page_shift;          ///< page_size is 2 to its power; -1: it is not
   int32_t max_kv_length;       ///< longer lengths are cut to it
+  int32_t queue = -1;          ///< where programs take tiles by tickets: the slot of their counts; -1: by their numbers
   float scale, scale_log2;     ///< of the scores; times log2(e)
   Score score;
 };

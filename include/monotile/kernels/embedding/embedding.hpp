@@ -3,6 +3,7 @@
 
 #include "monotile/kernels/embedding/params.hpp"
 #include "monotile/lang/lang.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -24,7 +25,11 @@ struct Embedding {
       store_row_value(ctx, p.status, at_rows(at, bad), map([](auto) { return int32_t{1}; }, id));
     }
     // Rows that do not exist load as zeros.
-    const auto row = at_rows(at, map([=](auto i) { return i < vocabulary ? i : int64_t{-1}; }, id));
+    const auto row_of_id = [=](const auto& rows, const auto& ids) {
+      return at_rows(rows, map([=](auto i) { return i < vocabulary ? i : int64_t{-1}; }, ids));
+    };
+    prefetch_next(ctx, p.table, at, [&](const auto& next) { return row_of_id(next, load_index(ctx, p.ids, next)); });
+    const auto row = row_of_id(at, id);
     store(ctx, p.y, at, map([=](auto v) { return v * scale; }, load(ctx, p.table, row)));
   }
 };

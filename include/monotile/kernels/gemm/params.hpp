@@ -10,6 +10,7 @@ struct ProductShape {
   int64_t m, n, k;
   int64_t m_per_program;
   int64_t n_per_program;
+  int64_t programs = 0;  ///< of the launch, where they share the rows of b among themselves
 };
 
 /// A: view of a plain type or int8_rows; W: view of a plain type or quant_view.

@@ -1,7 +1,7 @@
 #pragma once
 // c[m, n] = sum_k a[m, k] b[n, k] + bias[n] + residual[m, n] as dots of rows: each program takes rows of b, reads
 // (and unpacks) them once and multiplies them with up to MT rows of a. What bounds it is reading b, so it serves any
-// weight type at small m. With L = block_rows matrix instructions do it, for blocks on targets that have them.
+// weight type at small m. BlockDots does it by matrix instructions, for blocks on targets that have them.
 
 #include "monotile/kernels/gemm/params.hpp"
 #include "monotile/lang/dot.hpp"
@@ -22,6 +22,21 @@ struct RowDots {
     if (p.bias.data != nullptr) add_columns(ctx, block, sums, p.bias);
     if (p.residual.data != nullptr) add_cells(ctx, block, sums, p.residual);
     store_cells(ctx, block, p.c, sums);
+  }
+};
+
+/// The same for L = block_rows: programs stay, and finish some rows of b after the other.
+template <class A, class W, class L, int MT>
+struct BlockDots {
+  using Params = RowDotsParams<A, W>;
+
+  template <class Ctx>
+  static MT_FN void run(Ctx& ctx, const Params& p) {
+    each_dot_block<L, MT>(ctx, p.shape, p.a, p.b, [&](const auto& block, auto& sums) {
+      if (p.bias.data != nullptr) add_columns(ctx, block, sums, p.bias);
+      if (p.residual.data != nullptr) add_cells(ctx, block, sums, p.residual);
+      store_cells(ctx, block, p.c, sums);
+    });
   }
 };
 

@@ -1,50 +1,52 @@
 #pragma once
 // Rows of paged caches by slot, as values: what prefill over cached tokens and other engines want side by side.
 
-#include "monotile/kernels/kv_cache/params.hpp"
-#include "monotile/lang/lang.hpp"
+#include "monotile/kernels/kv_cache/slots.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
-using namespace lang;  // NOLINT: kernels are written in the language
 
-/// One program per group of (token, head) rows of L; first those of the keys, then those of the values.
+/// One program per group of (token, head) rows of L, of keys and values alike.
 template <class L>
 struct KvGather {
   using Params = KvGatherParams;
 
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
-    const bool first = ctx.program < p.first_programs;
-    const KvGatherPart& part = p.part[first ? 0 : 1];
-    const uint32_t heads = p.heads;
-    const int64_t slot_count = p.slot_count, page_size = p.page_size;
-    const auto row = rows_of<L>(ctx, p.rows, part.cols, first ? 0 : p.first_programs);
-    const auto token =
-        map([=](auto r) { return static_cast<int64_t>(static_cast<uint32_t>(r) / heads); }, row_index(row));
-    const auto slot = load_index(ctx, p.slots, at_rows(row, token));
-    if (p.status != nullptr) {
-      const auto bad = map([=](auto s, auto t) { return s >= slot_count ? t : int64_t{-1}; }, slot, token);
-      store_row_value(ctx, p.status, at_rows(row, bad), map([](auto) { return int32_t{1}; }, token));
-    }
-    const auto offset_of = [&](int64_t page_stride, int64_t head_stride, int64_t token_stride) {
-      return map(
-          [=](auto s, auto r) {
-            const int64_t page = s / page_size, head = static_cast<uint32_t>(r) % heads;
-            return s < 0 || s >= slot_count
-                       ? int64_t{-1}
-                       : page * page_stride + head * head_stride + (s - page * page_size) * token_stride;
-          },
-          slot, row_index(row));
+    const auto row = rows_of<L>(ctx, p.rows, p.part[0].cols);
+    const auto token = token_of_rows(row, p.heads), head = head_of_rows(row, p.heads, token);
+    const auto slots = find_slots(ctx, row, p.slots, token, load_index(ctx, p.slots.slots, at_rows(row, token)));
+    const auto to = [&](int i) { return with_cols(row, p.part[i].cols); };
+    const auto in_cache = [](const KvGatherPart& part, const auto& at, const auto& of_slots, const auto& of_heads) {
+      return at_rows(at, of_slots.offsets(part.page_stride, part.head_stride, part.token_stride, of_heads));
     };
-    const auto source = at_rows(row, offset_of(part.page_stride, part.head_stride, part.token_stride));
-    if (!part.codes) {
-      store_any(ctx, part.y, row, load_any(ctx, part.cache, source));
+    const auto from = [&](int i) { return in_cache(p.part[i], to(i), slots, head); };
+    MT_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      prefetch_next(ctx, p.part[i].cache, to(i), [&](const auto& at) {
+        const auto next = token_of_rows(at, p.heads);
+        const auto next_slots = places_of_slots(p.slots, load_index(ctx, p.slots.slots, at_rows(at, next)));
+        return in_cache(p.part[i], at, next_slots, head_of_rows(at, p.heads, next));
+      });
+    }
+    if (!p.codes) {
+      MT_UNROLL
+      for (int i = 0; i < 2; ++i) store_any(ctx, p.part[i].y, to(i), load_any(ctx, p.part[i].cache, from(i)));
       return;
     }
-    const auto scale = load_row_value(
-        ctx, part.scales,
-        at_rows(row, offset_of(part.scale_page_stride, part.scale_head_stride, part.scale_token_stride)));
-    store_any(ctx, part.y, row, map([](auto q, auto s) { return q * s; }, load_codes(ctx, part.cache, source), scale));
+    // Codes and scales of both are on their way before the first is looked at.
+    const auto codes = repeat<2>([&](int i) { return load_ahead(ctx, p.part[i].cache, from(i)); });
+    const auto scales = repeat<2>([&](int i) {
+      const KvGatherPart& part = p.part[i];
+      return load_row_value(
+          ctx, part.scales,
+          at_rows(row, slots.offsets(part.scale_page_stride, part.scale_head_stride, part.scale_token_stride, head)));
+    });
+    MT_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      store_any(ctx, p.part[i].y, to(i),
+                map([](auto q, auto s) { return q * s; }, arrived(ctx, codes[i], from(i)), scales[i]));
+    }
   }
 };
 

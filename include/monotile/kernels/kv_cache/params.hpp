@@ -1,9 +1,17 @@
 #pragma once
-// What the cache append kernel is given: filled by the host, passed by value.
+// What the kernels on caches are given: filled by the host, passed by value.
 
 #include "monotile/lang/view.hpp"
 
 namespace monotile::kernels {
+
+/// From tokens to their places in paged caches.
+struct SlotTable {
+  lang::any_index slots;
+  int32_t* status;  ///< may be null; set where a token's slot lies past the caches
+  int64_t count;    ///< slots of the caches, below 2^32
+  lang::divisor page_size;
+};
 
 /// One of keys and values.
 template <class X, class C>
@@ -17,12 +25,9 @@ struct KvAppendPart {
 template <class X, class C>
 struct KvAppendParams {
   KvAppendPart<X, C> part[2];  ///< keys, values
-  int64_t first_programs;      ///< programs of the keys; those of the values follow
   int64_t rows;                ///< tokens x heads of either
-  uint32_t heads;
-  lang::any_index slots;
-  int32_t* status;  ///< may be null
-  int64_t page_size, slot_count;
+  lang::divisor heads;
+  SlotTable slots;
 };
 
 /// Rows moved as they are: row (item, a, b) of `from` to row (item', a, b) of `to`, in each of two pairs of tensors.
@@ -52,15 +57,13 @@ struct KvGatherPart {
   lang::view<const float> scales;
   int64_t scale_page_stride, scale_head_stride, scale_token_stride;
   int64_t cols;
-  bool codes;
 };
 struct KvGatherParams {
   KvGatherPart part[2];  ///< keys, values
-  int64_t first_programs, rows;
-  uint32_t heads;
-  lang::any_index slots;
-  int32_t* status;  ///< may be null
-  int64_t page_size, slot_count;
+  int64_t rows;          ///< tokens x heads of either
+  lang::divisor heads;
+  SlotTable slots;
+  bool codes;
 };
 
 }  // namespace monotile::kernels

@@ -52,13 +52,37 @@ struct AlignPlace {
       for_items(ctx, experts, [=](int32_t e) { totals[e] = before[e] = 0; });
       count_items(ctx, totals, n, key);
     } else {
+      // Lanes of one expert share the chunks, and each asks for many of them at once.
+      constexpr int kAtOnce = 16;
+      const int32_t sharers = p.sharers;
+      int32_t *const shares = counters, *const shares_before = shares + sharers * experts;
+      for_items(ctx, sharers * experts, [=](int32_t i) {
+        const int32_t share = i / experts, e = i - share * experts;
+        int32_t sum = 0, sum_before = 0;
+        for (int32_t c = share; c < chunks; c += kAtOnce * sharers) {
+          int32_t found[kAtOnce];
+          MT_UNROLL
+          for (int k = 0; k < kAtOnce; ++k) {
+            const int32_t at = c + k * sharers;
+            found[k] = at < chunks ? partial[static_cast<int64_t>(at) * experts + e] : 0;
+          }
+          MT_UNROLL
+          for (int k = 0; k < kAtOnce; ++k) {
+            sum += found[k];
+            sum_before += c + k * sharers < chunk ? found[k] : 0;
+          }
+        }
+        shares[i] = sum;
+        shares_before[i] = sum_before;
+      });
       for_items(ctx, experts, [=](int32_t e) {
-        int32_t sum = 0;
-        for (int32_t c = 0; c < chunks; ++c) {
-          if (c == chunk) before[e] = sum;
-          sum += partial[static_cast<int64_t>(c) * experts + e];
+        int32_t sum = 0, sum_before = 0;
+        for (int32_t i = e; i < sharers * experts; i += experts) {
+          sum += shares[i];
+          sum_before += shares_before[i];
         }
         totals[e] = sum;
+        before[e] = sum_before;
       });
     }
     for_items(ctx, experts, [=](int32_t e) { starts[e] = (totals[e] + block - 1) / block * block; });
@@ -75,10 +99,11 @@ struct AlignPlace {
     });
 
     // What holds no pair; the programs share it.
-    for_items(ctx, experts, [=](int32_t e) {
-      if (e % chunks != chunk) return;
-      const int32_t stop = e + 1 < experts ? starts[e + 1] : end;
-      for (int32_t at = starts[e] + totals[e]; at < stop; ++at) sorted[at] = pairs;
+    constexpr int32_t kPadders = 8;  // lanes of one expert
+    const int32_t padded = (experts - chunk + chunks - 1) / chunks;
+    for_items(ctx, padded > 0 ? padded * kPadders : 0, [=](int32_t i) {
+      const int32_t e = chunk + i / kPadders * chunks, stop = e + 1 < experts ? starts[e + 1] : end;
+      for (int32_t at = starts[e] + totals[e] + i % kPadders; at < stop; at += kPadders) sorted[at] = pairs;
     });
     const int32_t rest = p.capacity - end, share = (rest + chunks - 1) / chunks, begin = chunk * share;
     for_items(ctx, rest - begin < share ? rest - begin : share, [=](int32_t i) { sorted[end + begin + i] = pairs; });

@@ -35,6 +35,7 @@ struct AlignParams {
   int32_t* partial;        ///< [chunks, num_experts]: workspace
   int32_t pairs, capacity, num_experts, first_expert, block;
   int32_t chunks, chunk_pairs;
+  int32_t sharers;  ///< lanes that add up the chunks of one expert; twice as many counters of all experts lie in scratch
 };
 
 /// Rows that go to the places of their pairs, come from them, or are summed from them.

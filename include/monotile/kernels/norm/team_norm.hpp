@@ -11,25 +11,26 @@
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
 
-/// A chunk of h = x, or round(x + residual) which goes back to the residual; as R. See hold_sum. In halves: x and residual of all would fill the registers.
-template <class X, class R, cache Hint = cache::stream, class Ctx, class At, class P>
+/// A chunk of h = x, or round(x + residual) which goes back to the residual; as R. See hold_sum. All of x is asked for at once, since it may be all there is,
+/// and the residual in halves: both as a whole would fill the registers.
+template <class X, class R, class Ctx, class At, class P>
 MT_FN auto sum_of_chunk(Ctx& ctx, const At& all, const P& p) {
   const bool sums = p.residual.data != nullptr;
-  auto h = in_parts<At::layout::vectors / 2, R>(ctx, all, [&](const auto& at) {
+  const auto add = [&](const auto& at, const auto& x) {
     const auto residual_at = only_if(at, sums);
-    const auto x = load<cache::stream>(ctx, p.x, at);
     const auto residual = load<cache::stream>(ctx, p.residual, residual_at, nothing_to_add<R>());
     const auto sum = round_to<R>(map([](auto v, auto r) { return v + r; }, x, residual));
-    store<Hint>(ctx, p.residual, residual_at, sum);
+    store<cache::stream>(ctx, p.residual, residual_at, sum);
     return sum;
-  });
+  };
+  auto h = in_parts<At::layout::vectors / 2, R>(ctx, all, add, load<cache::stream>(ctx, p.x, all));
   settle(ctx, h);
   return h;
 }
 
-/// How many vectors take gamma and beta at once: 64 bytes of either in a lane, half of it where the row fills more registers.
-template <class R, class G>
-inline constexpr int kScaledAtOnce = sizeof(R) == 2 && sizeof(G) == 2 ? 4 : 2;
+/// How many vectors take gamma and beta at once: 64 bytes of either in a lane, half of it where the row fills more registers, a quarter of fp32 beside codes.
+template <class R, class G, bool Codes = false>
+inline constexpr int kScaledAtOnce = sizeof(R) == 2 && sizeof(G) == 2 ? 4 : Codes && sizeof(R) == 4 && sizeof(G) == 4 ? 1 : 2;
 
 /// gamma and beta where they are wanted: a chunk leaves no registers for them to wait in.
 template <class G, class Ctx, class P>
@@ -87,8 +88,7 @@ struct RmsNormTeam {
   template <class Ctx>
   static MT_FN void run(Ctx& ctx, const Params& p) {
     const auto all = chunks_of<L>(ctx, p.rows, p.cols, p.chunks);
-    // Stores that stream trade halves of fp32 vectors between lanes: beside the work on codes there are no registers for it.
-    auto h = sum_of_chunk<X, R, Codes && sizeof(R) == 4 ? cache::normal : cache::stream>(ctx, all, p);
+    auto h = sum_of_chunk<X, R>(ctx, all, p);
     const float own = uniform(fold_vectors<SumSquares>(
         ctx, all, [](auto v) { return v; }, h));
     const float squares = team_sum<0>(ctx, team(p), make_sums(own, 0.0f)).first;
@@ -101,13 +101,13 @@ struct RmsNormTeam {
     if constexpr (Codes) {
       // y is computed twice, to the same bits: held beside h it would leave room for half as many programs.
       const auto magnitudes = [&](const auto& at, const auto& t) { return map(finite_magnitude{}, finish(at, t)); };
-      const float most = uniform(fold_parts<kScaledAtOnce<R, G>, Max>(ctx, all, magnitudes, h));
+      const float most = uniform(fold_parts<kScaledAtOnce<R, G, true>, Max>(ctx, all, magnitudes, h));
       float scale = scale_of_most{p.largest_code}(team_max<1>(ctx, team(p), most));
       if (p.given) scale = uniform(load_row_value(ctx, p.scales, all));
       store_row_value(ctx, p.scales, only_if(all, !p.given && chunk_number(all) == 0), row_fill(all, scale));
       settle(ctx, h);
       const float to_code = inverse_of{}(scale);
-      each_part<kScaledAtOnce<R, G>>(
+      each_part<kScaledAtOnce<R, G, true>>(
           ctx, all,
           [&](const auto& at, const auto& t) {
             const auto y = finish(at, t);

@@ -3,6 +3,7 @@
 
 #include "monotile/kernels/quant/params.hpp"
 #include "monotile/kernels/quant/scale.hpp"
+#include "monotile/lang/prefetch.hpp"
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
@@ -25,6 +26,7 @@ struct Dequantise {
       store_any(ctx, p.y, at,
                 map([](auto q, auto z, auto s) { return (q - z) * s; }, load_nibbles(ctx, p.nibbles, at), zero, scale));
     } else {
+      prefetch_next(ctx, p.codes, at, [](const auto& next) { return next; });
       store_any(ctx, p.y, at, map([](auto q, auto s) { return q * s; }, load_codes(ctx, p.codes, at), scale));
     }
   }

@@ -8,6 +8,7 @@ using namespace lang;  // NOLINT: kernels are written in the language
 
 /// |v| where it is a finite number, else 0: infinities saturate and NaN has a code of its own, so neither may choose the scale.
 struct finite_magnitude {
+  static constexpr bool zero_unless_finite = true;
   template <class V>
   MT_FN V operator()(V v) const {
     const V a = abs_of(v);

@@ -60,6 +60,11 @@ inline Arena& thread_arena() {
   return arena;
 }
 
+inline kept_rows& thread_kept_rows() {
+  thread_local kept_rows kept;
+  return kept;
+}
+
 template <class K, class Params>
 __attribute__((flatten)) void run_program(Context& ctx, const Params& params) {
   K::run(ctx, params);
@@ -74,22 +79,20 @@ void launch(Stream&, const Grid& grid, const Params& params) {
   const auto body = [](const void* context, int64_t begin, int64_t end, int thread) {
     const auto& w = *static_cast<const Work*>(context);
     Arena& arena = thread_arena();
-    bool streamed = false;
-    int passes = 1;
+    kept_rows& kept = thread_kept_rows();
+    kept.forget();
+    Context ctx{begin,       w.grid.programs,
+                thread,      arena.begin(),
+                arena.end(), [](size_t bytes) { return thread_arena().more(bytes); },
+                nullptr,     &kept};
     for (int64_t i = begin; i < end; ++i) {
       arena.reset();
-      Context ctx{i,           w.grid.programs,
-                  thread,      arena.begin(),
-                  arena.end(), [](size_t bytes) { return thread_arena().more(bytes); },
-                  nullptr};
+      ctx.next_program(i, arena.begin(), arena.end());
       if (w.grid.scratch_bytes != 0) ctx.scratch = static_cast<unsigned char*>(ctx.allocate(w.grid.scratch_bytes));
-      ctx.passes = passes;
       run_program<K>(ctx, w.params);
-      if (ctx.pass > 0) passes = ctx.pass;
-      streamed |= ctx.streamed;
     }
 #if defined(__AVX2__)
-    if (streamed) _mm_sfence();  // before another thread is told that the work is done
+    if (ctx.streamed) _mm_sfence();  // before another thread is told that the work is done
 #endif
   };
   if (grid.programs <= grid.grain) {

@@ -646,7 +646,31 @@ MT_FN void narrow32(uint8_t* p, const float8* v, float largest) {
                                       _mm256_and_si256(nan, _mm256_set1_epi8(0x7f)));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), in_order(all));
 }
-MT_FN void store32(e4m3_t* p, const float8* v) { narrow32<3, 7>(&p->bits, v, 448.0f); }
+/// Nearly all codes are normal numbers, saturated ones or zeros, which are the upper bits rounded; the others, and NaN, take the general way.
+MT_FN void store32(e4m3_t* p, const float8* v) {
+  constexpr int kCut = 20, kBias = (127 - 7) << 3, kTiny = (127 - 10) << 3, kSmallest = (127 - 6) << 3;  // upper bits of 2^-10 and 2^-6
+  const auto unordered = [&](int i) {
+    return _mm256_castps_si256(_mm256_cmp_ps(reinterpret_cast<__m256>(v[i]), reinterpret_cast<__m256>(v[i + 1]), _CMP_UNORD_Q));
+  };
+  const auto rounded = [&](int i) {
+    const __m256i u = reinterpret_cast<__m256i>(v[i]);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, kCut), _mm256_set1_epi32(1));
+    return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32((1 << (kCut - 1)) - 1)), odd), kCut);
+  };
+  const __m256i upper[2] = {_mm256_packus_epi32(rounded(0), rounded(1)), _mm256_packus_epi32(rounded(2), rounded(3))};
+  const auto magnitude = [&](int i) { return _mm256_and_si256(upper[i], _mm256_set1_epi16(0x7ff)); };
+  const auto subnormal = [&](int i) {  // from 2^-10, below which all is zero, to 2^-6
+    static_assert(kSmallest - kTiny == 32);
+    return _mm256_cmpeq_epi16(_mm256_srli_epi16(_mm256_sub_epi16(magnitude(i), _mm256_set1_epi16(kTiny)), 5), _mm256_setzero_si256());
+  };
+  const __m256i others = _mm256_or_si256(_mm256_or_si256(unordered(0), unordered(2)), _mm256_or_si256(subnormal(0), subnormal(1)));
+  if (__builtin_expect(_mm256_movemask_epi8(others) != 0, 0)) return narrow32<3, 7>(&p->bits, v, 448.0f);
+  const auto code = [&](int i) {
+    return _mm256_min_epi16(_mm256_subs_epu16(magnitude(i), _mm256_set1_epi16(kBias)), _mm256_set1_epi16(0x7e));
+  };
+  const __m256i sign = _mm256_and_si256(_mm256_packs_epi16(_mm256_slli_epi16(upper[0], 4), _mm256_slli_epi16(upper[1], 4)), _mm256_set1_epi8(-128));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), in_order(_mm256_or_si256(_mm256_packus_epi16(code(0), code(1)), sign)));
+}
 MT_FN void store32(e5m2_t* p, const float8* v) { narrow32<2, 15>(&p->bits, v, 57344.0f); }
 MT_FN void store32(int8_t* p, const float8* v) {
   // Large negative numbers convert to the most negative one, so packing clamps them; a NaN would too.
@@ -679,9 +703,40 @@ MT_FN void store8(uint8_t* p, float8 v) {  // whole numbers from 0 to 255
   const uchar8 s = __builtin_convertvector(__builtin_convertvector(v, int8x32), uchar8);
   std::memcpy(p, &s, 8);
 }
+#if defined(__AVX2__)
+/// 32 codes in a third of the operations that eight at a time take: bytes of the upper halves of fp32, one by tables and one by a shift, then widened.
+MT_FN void load32(const e4m3_t* p, float8* v) {
+  const auto bytes = [](int b) { return _mm256_set1_epi8(static_cast<char>(b)); };
+  const auto table = [](uint64_t low, uint64_t high) {
+    return _mm256_broadcastsi128_si256(_mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low)));
+  };
+  // Groups of four codes in the order that makes the interleaving below leave them in theirs.
+  const __m256i code = _mm256_permutevar8x32_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+  const __m256i magnitude = _mm256_and_si256(code, bytes(0x7f)), upper = _mm256_and_si256(_mm256_srli_epi16(code, 4), bytes(0x0f));
+  // Sign and exponent are 0x3c plus the upper bits, the fraction is what is left. Magnitudes below 8 are subnormal: their bytes are mended by differences,
+  // which tables give for indices 8 to 15 and which are 0 where the index has its top bit set.
+  const __m256i subnormal = _mm256_add_epi8(magnitude, bytes(0x78));
+  __m256i high = _mm256_shuffle_epi8(table(0x43424140'3f3e3d3c, 0xc3c2c1c0'bfbebdbc), upper);
+  high = _mm256_add_epi8(high, _mm256_shuffle_epi8(table(0, 0x00000000'ffffffc4), subnormal));
+  const __m256i low = _mm256_add_epi8(_mm256_and_si256(_mm256_slli_epi16(code, 4), bytes(0xf0)),
+                                      _mm256_shuffle_epi8(table(0, 0xf0e0d0c0'9060f000), subnormal));
+  high = _mm256_or_si256(high, _mm256_and_si256(_mm256_cmpeq_epi8(magnitude, bytes(0x7f)), bytes(0x7f)));  // NaN
+  const __m256i first = _mm256_unpacklo_epi8(low, high), second = _mm256_unpackhi_epi8(low, high), none = _mm256_setzero_si256();
+  v[0] = reinterpret_cast<float8>(_mm256_unpacklo_epi16(none, first));
+  v[1] = reinterpret_cast<float8>(_mm256_unpackhi_epi16(none, first));
+  v[2] = reinterpret_cast<float8>(_mm256_unpacklo_epi16(none, second));
+  v[3] = reinterpret_cast<float8>(_mm256_unpackhi_epi16(none, second));
+}
+#endif
 template <int N, class T>
 MT_FN pack<N> load_pack(const T* p) {
   pack<N> r;
+#if defined(__AVX2__)
+  if constexpr (std::is_same_v<T, e4m3_t> && N % 32 == 0) {
+    for (int i = 0; i < N / 32; ++i) load32(p + 32 * i, r.part + 4 * i);
+    return r;
+  }
+#endif
   for (int i = 0; i < N / 8; ++i) r.part[i] = load8(p + 8 * i);
   return r;
 }
@@ -749,6 +804,15 @@ struct pack_op<ArgMax> {
     return {select(second, b.value, a.value), select(second, b.index, a.index)};
   }
 };
+/// The largest of finite numbers among packs of magnitudes: what is no number loses every comparison with one.
+template <int N>
+MT_FN pack<N> larger_number(const pack<N>& best, const pack<N>& v) {
+#if defined(__AVX2__)
+  return max_of(v, best);  // of two operands the second one stays where either is no number
+#else
+  return select(v > best, v, best);
+#endif
+}
 /// How elements enter a reduction.
 template <class Op, class V>
 MT_FN V entered(const V& sum, const V& v) {

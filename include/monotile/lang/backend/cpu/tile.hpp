@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "monotile/lang/backend/cpu/simd.hpp"
 #include "monotile/lang/backend/cpu/unpack.hpp"
@@ -25,7 +26,24 @@ inline constexpr int64_t kPastCaches = int64_t{32} << 20;
 /// A row that the next program will read.
 struct upcoming {
   const unsigned char* next;
-  int64_t element_bytes;
+  int64_t bytes;
+};
+inline constexpr int kMostAhead = 4;
+
+/// The same row for all programs, turned into fp32 once for those that a thread takes one after the other.
+struct kept_row {
+  const void* from = nullptr;
+  DType dtype = DType::none;
+  int64_t cols = 0;
+  std::vector<float> values;
+};
+struct kept_rows {
+  kept_row row[4];
+  int oldest = 0;
+
+  void forget() {
+    for (kept_row& r : row) r.from = nullptr;
+  }
 };
 
 struct Context {
@@ -35,13 +53,27 @@ struct Context {
   unsigned char *free_begin, *free_end;  // memory of the program, in steps of 64 bytes
   void* (*more)(size_t bytes);           // where it does not suffice
   unsigned char* scratch;                // grid.scratch_bytes
+  kept_rows* kept;
   int passes = 1;  // over a row, that the last program made: each asks for its share of the next rows
   int pass = 0;
   int rows_ahead = 0;
-  upcoming ahead[2];
-  const void* read[2] = {};  // rows that were read and may be written again
+  bool told = false;  // which rows come next: loads need not guess
+  upcoming ahead[kMostAhead];
+  const void* read[4] = {};  // the last rows that were read and may be written again
+  uint32_t reads = 0;
   bool streamed = false;     // something was written past the caches
 
+  MT_FN void note_read(const void* row) { read[reads++ & 3] = row; }
+
+  /// What the last one left behind tells how many passes there will be.
+  MT_FN void next_program(int64_t number, unsigned char* begin, unsigned char* end) {
+    program = number;
+    free_begin = begin;
+    free_end = end;
+    if (pass > 0) passes = pass;
+    pass = rows_ahead = 0;
+    told = false;
+  }
   /// Lives until the program ends.
   MT_FN void* allocate(size_t bytes) {
     bytes = (bytes + 63) & ~size_t{63};
@@ -60,15 +92,16 @@ struct place {
   int64_t row;
   int64_t cols;
   bool live;
+  int64_t rows = 0;  // of this launch, where the row is a program's own
 };
 
 template <class L>
-MT_FN place<L> rows_of(const Context& ctx, int64_t, int64_t cols, int64_t first_program = 0) {
-  return {ctx.program - first_program, cols, true};
+MT_FN place<L> rows_of(const Context& ctx, int64_t rows, int64_t cols, int64_t first_program = 0) {
+  return {ctx.program - first_program, cols, true, rows};
 }
 template <class L>
-MT_FN place<L> chunks_of(const Context& ctx, int64_t, int64_t cols, int64_t, int64_t first_program = 0) {
-  return {ctx.program - first_program, cols, true};
+MT_FN place<L> chunks_of(const Context& ctx, int64_t rows, int64_t cols, int64_t, int64_t first_program = 0) {
+  return {ctx.program - first_program, cols, true, rows};
 }
 template <class L>
 MT_FN place<L> at_rows(const place<L>& at, int64_t row) { return {row < 0 ? 0 : row, at.cols, row >= 0}; }
@@ -76,7 +109,7 @@ MT_FN place<L> at_rows(const place<L>& at, int64_t row) { return {row < 0 ? 0 : 
 template <class L>
 MT_FN place<L> only_if(const place<L>& at, bool there) { return {at.row, at.cols, at.live && there}; }
 template <class L>
-MT_FN place<L> with_cols(const place<L>& at, int64_t cols) { return {at.row, cols, at.live}; }
+MT_FN place<L> with_cols(const place<L>& at, int64_t cols) { return {at.row, cols, at.live, at.rows}; }
 template <class L>
 MT_FN place<L> local_rows(const Context&, int64_t cols) { return {0, cols, true}; }
 template <class L>
@@ -115,6 +148,8 @@ struct memory_tile : expression {
 /// Whether rows of `bytes` for each program are so much data that none of it stays in a cache.
 MT_FN bool past_caches(const Context& ctx, int64_t bytes) { return ctx.programs * bytes >= kPastCaches; }
 
+inline constexpr int64_t kShortRow = 2048;  // bytes: as a whole, and well before it is wanted
+
 /// Asks for what lies a page behind a short row: rows of heads and groups follow each other in memory.
 MT_FN void ask_beyond([[maybe_unused]] const unsigned char* row, [[maybe_unused]] int64_t bytes) {
 #if defined(__AVX2__)
@@ -126,18 +161,19 @@ template <cache Use = cache::normal, class T, class L>
 MT_FN memory_tile<typename bare<T>::type> load(Context& ctx, const view<T>& from, const place<L>& at,
                                                typename bare<T>::type fill = {}) {
   const T* const row = at.live ? from.row(at.row) : nullptr;
-  constexpr int64_t kShort = 2048, kLong = 65536, kSize = sizeof(T);
+  constexpr int64_t kLong = 65536, kSize = sizeof(T);
   if constexpr (Use == cache::normal) {
     // Rows by index may lie anywhere, but they are not that long.
-    if (row != nullptr && at.cols * kSize >= kLong && ctx.rows_ahead < 2 && past_caches(ctx, at.cols * kSize))
-      ctx.ahead[ctx.rows_ahead++] = {reinterpret_cast<const unsigned char*>(from.row(at.row + 1)), kSize};
+    if (row != nullptr && at.cols * kSize >= kLong && !ctx.told && ctx.rows_ahead < 2 && past_caches(ctx, at.cols * kSize))
+      ctx.ahead[ctx.rows_ahead++] = {reinterpret_cast<const unsigned char*>(from.row(at.row + 1)), at.cols * kSize};
+    if (at.cols * kSize < kShortRow) ctx.note_read(row);
   } else if constexpr (Use == cache::stream) {
     if (row != nullptr && past_caches(ctx, at.cols * kSize)) {
-      ctx.read[1] = std::exchange(ctx.read[0], row);
-      if (at.cols * kSize < kShort) {
+      ctx.note_read(row);
+      if (at.cols * kSize < kShortRow) {
         ask_beyond(reinterpret_cast<const unsigned char*>(row), at.cols * kSize);
-      } else if (ctx.rows_ahead < 2) {
-        ctx.ahead[ctx.rows_ahead++] = {reinterpret_cast<const unsigned char*>(from.row(at.row + 1)), kSize};
+      } else if (!ctx.told && ctx.rows_ahead < 2) {
+        ctx.ahead[ctx.rows_ahead++] = {reinterpret_cast<const unsigned char*>(from.row(at.row + 1)), at.cols * kSize};
       }
     }
   }
@@ -209,6 +245,12 @@ template <class L>
 MT_FN any_vector load_ahead(Context&, const any_vector& from, const place<L>&) { return from; }
 template <class L>
 MT_FN any_tile arrived(Context& ctx, const any_vector& from, const place<L>& at) { return load_bcast(ctx, from, at); }
+
+/// The same of rows of codes.
+template <class L>
+MT_FN any_view load_ahead(Context&, const any_view& from, const place<L>&) { return from; }
+template <class L>
+MT_FN auto arrived(Context& ctx, const any_view& from, const place<L>& at) { return load_codes(ctx, from, at); }
 
 /// The same of a dtype known to the kernel.
 template <class T, class L>
@@ -443,12 +485,13 @@ MT_FN void write_columns(T* p, int64_t cols, const X& x) {
 MT_FN void ask_ahead(const Context& ctx, int64_t c, int64_t end,
                      int64_t cols) {  // inline: g++ drops calls of functions that only prefetch
   constexpr int64_t kLine = 64;
-  if (ctx.pass >= ctx.passes) return;
+  if (ctx.pass >= ctx.passes || ctx.rows_ahead == 0) return;
+  const double column = 0.25 / (static_cast<double>(ctx.passes) * static_cast<double>(cols));
+  const double begin = static_cast<double>(ctx.pass * cols + c) * column, stop = static_cast<double>(ctx.pass * cols + end) * column;
   for (int i = 0; i < ctx.rows_ahead; ++i) {
-    const int64_t size = ctx.ahead[i].element_bytes, quarter = cols * size / 4;
-    const double share = 0.25 / ctx.passes * static_cast<double>(size);
-    const int64_t first = static_cast<int64_t>(static_cast<double>(ctx.pass * cols + c) * share),
-                  last = static_cast<int64_t>(static_cast<double>(ctx.pass * cols + end) * share);
+    const int64_t quarter = ctx.ahead[i].bytes / 4;
+    const double bytes = static_cast<double>(ctx.ahead[i].bytes);
+    const int64_t first = static_cast<int64_t>(begin * bytes), last = static_cast<int64_t>(stop * bytes);
     const unsigned char* p = ctx.ahead[i].next;
     for (int q = 0; q < 4; ++q, p += quarter) {
       for (int64_t at = first; at < last; at += kLine) _mm_prefetch(reinterpret_cast<const char*>(p + at), _MM_HINT_T0);
@@ -474,6 +517,15 @@ inline __attribute__((noinline)) void stream_block(Context& ctx, void* to, const
   stream_bytes(static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes);
   ctx.streamed = true;
 }
+/// For passes that write nothing.
+inline __attribute__((noinline)) void ask_block(const Context& ctx, int64_t c, int64_t end, int64_t cols) {
+  ask_ahead(ctx, c, end, cols);
+  asm volatile("");  // an effect, or the call would be dropped
+}
+MT_FN void stream_short(Context& ctx, unsigned char* to, const unsigned char* from, int64_t bytes) {
+  stream_bytes(to, from, bytes);
+  ctx.streamed = true;
+}
 /// A row, by pieces of its quarters.
 inline __attribute__((noinline)) void stream_row(Context& ctx, unsigned char* to, const unsigned char* from,
                                                  int64_t bytes, int64_t element) {
@@ -491,10 +543,14 @@ inline __attribute__((noinline)) void stream_row(Context& ctx, unsigned char* to
   ctx.streamed = true;
 }
 #else
+inline void ask_block(const Context&, int64_t, int64_t, int64_t) {}
 inline void stream_block(Context&, void* to, const void* from, int64_t bytes, int64_t, int64_t, int64_t) {
   std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 inline void stream_row(Context&, unsigned char* to, const unsigned char* from, int64_t bytes, int64_t) {
+  std::memmove(to, from, static_cast<size_t>(bytes));
+}
+inline void stream_short(Context&, unsigned char* to, const unsigned char* from, int64_t bytes) {
   std::memmove(to, from, static_cast<size_t>(bytes));
 }
 #endif
@@ -523,7 +579,13 @@ MT_FN void write_row(Context& ctx, T* p, int64_t cols, const X& x) {
 /// Elements that are stored as they were loaded.
 inline __attribute__((noinline)) void copy_row(Context& ctx, void* to, const void* from, int64_t bytes,
                                                int64_t element) {
-  if (goes_past(ctx, to, bytes)) {
+  if (bytes < kShortRow) {
+    if (goes_past(ctx, to, bytes)) {
+      stream_short(ctx, static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes);
+    } else {
+      std::memmove(to, from, static_cast<size_t>(bytes));
+    }
+  } else if (goes_past(ctx, to, bytes)) {
     stream_row(ctx, static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes, element);
     ++ctx.pass;
   } else {
@@ -569,11 +631,26 @@ MT_FN unsigned char* row_bytes(const any_view& v, int64_t row) {
   unsigned char* const base = static_cast<unsigned char*>(v.data);
   return base + (v.as<unsigned char>().row(row) - base) * dtype_info(v.dtype).block_bytes;
 }
+/// A row that all programs read, as fp32.
+inline __attribute__((noinline)) const float* kept_values(kept_rows& kept, DType dtype, const void* from, int64_t cols) {
+  for (const kept_row& r : kept.row) {
+    if (r.from == from && r.dtype == dtype && r.cols == cols) return r.values.data();
+  }
+  kept_row& r = kept.row[kept.oldest];
+  kept.oldest = (kept.oldest + 1) % 4;
+  if (r.values.size() < static_cast<size_t>(cols)) r.values.resize(static_cast<size_t>(cols));
+  load_row_as(r.values.data(), dtype, from, cols);
+  r.from = from;
+  r.dtype = dtype;
+  r.cols = cols;
+  return r.values.data();
+}
 template <class L>
 MT_FN memory_tile<float> load_any(Context& ctx, const any_view& from, const place<L>& at, float absent = 0.0f) {
   if (!at.live || from.data == nullptr) return {nullptr, from.data == nullptr ? absent : 0.0f};
   const unsigned char* const row = row_bytes(from, at.row);
   if (from.dtype == DType::f32) return {reinterpret_cast<const float*>(row), 0.0f};
+  if (from.outer_stride == 0 && from.inner_stride == 0) return {kept_values(*ctx.kept, from.dtype, row, at.cols), 0.0f};
   float* const p = ctx.take<float>(at.cols);
   load_row_as(p, from.dtype, row, at.cols);
   return {p, 0.0f};
@@ -582,13 +659,21 @@ MT_FN memory_tile<float> load_any(Context& ctx, const any_view& from, const plac
 template <cache = cache::normal, class L, class X>
 MT_FN void store_any(Context& ctx, const any_view& to, const place<L>& at, const X& x) {
   if (!at.live) return;
-  float* const p = ctx.take<float>(at.cols);
+  unsigned char* const row = row_bytes(to, at.row);
+  const bool direct = to.dtype == DType::f32 && !goes_past(ctx, row, at.cols * static_cast<int64_t>(sizeof(float)));
+  float* const p = direct ? reinterpret_cast<float*>(row) : ctx.take<float>(at.cols);
   write_row<false>(ctx, p, at.cols, x);
-  store_row_as(ctx, to.dtype, row_bytes(to, at.row), p, at.cols);
+  if (!direct) store_row_as(ctx, to.dtype, row, p, at.cols);
 }
 template <cache = cache::normal, class L, class X>
 MT_FN void store_codes(Context& ctx, const any_view& to, const place<L>& at, const X& x) {
-  store_any(ctx, to, at, x);
+  if (!at.live) return;
+  unsigned char* const row = row_bytes(to, at.row);
+  switch (to.dtype) {
+    case DType::f8_e4m3: return write_row<true>(ctx, reinterpret_cast<e4m3_t*>(row), at.cols, x);
+    case DType::f8_e5m2: return write_row<true>(ctx, reinterpret_cast<e5m2_t*>(row), at.cols, x);
+    default: return write_row<true>(ctx, reinterpret_cast<int8_t*>(row), at.cols, x);
+  }
 }
 template <class L, class X>
 MT_FN void store_nibbles(Context&, const view<uint8_t>& to, const place<L>& at, const X& x) {
@@ -647,8 +732,8 @@ MT_FN evaluated_tile<float> zeros(Context& ctx, const place<L>& at) {
 template <class L>
 MT_FN float row_fill(const place<L>&, float v) { return v; }
 template <class L, class X>
-MT_FN void assign(Context&, const place<L>& at, evaluated_tile<float>& to, const X& from) {
-  write_columns(const_cast<float*>(to.p), at.cols, from);
+MT_FN void assign(Context& ctx, const place<L>& at, evaluated_tile<float>& to, const X& from) {
+  write_row<false>(ctx, const_cast<float*>(to.p), at.cols, from);
 }
 
 // --- reductions --------------------------------------------------------------------------------------------------------------------
@@ -665,8 +750,44 @@ MT_FN V keep_first(const V& v, int count) {  // lanes past count become the iden
   }
 }
 
+/// Tiles of magnitudes of which those that are infinite or no number count as zero: without them the largest takes half the operations.
+template <class X>
+struct finite_magnitudes : std::false_type {};
+template <class F, class X>
+  requires requires { F::zero_unless_finite; }
+struct finite_magnitudes<map_tile<F, X>> : std::true_type {};
+template <class L, class F, class X>
+MT_FN float largest_finite(Context& ctx, const place<L>& at, const map_tile<F, X>& x) {
+  const X& of = std::get<0>(x.x);
+  pack<kPack> most(0.0f);
+  pack<8> rest(0.0f);
+  int64_t c = 0;
+  const bool asks = ctx.rows_ahead > 0;
+  const int64_t step = asks ? 8 * kPack : at.cols;
+#pragma GCC unroll 1
+  while (c + kPack <= at.cols) {
+    const int64_t end = std::min(c + step, at.cols);
+    if (asks) ask_block(ctx, c, end, at.cols);
+    for (; c + kPack <= end; c += kPack) most = larger_number(most, abs_of(of.template at<kPack>(c)));
+  }
+  ctx.pass += asks;
+#pragma GCC unroll 1
+  for (; c + 8 <= at.cols; c += 8) rest = larger_number(rest, abs_of(of.template at<8>(c)));
+  if (c < at.cols) {
+    const int count = static_cast<int>(at.cols - c);
+    rest = larger_number(rest, keep_first<Max, 8>(abs_of(of.template tail<8>(c, count)), count));
+  }
+  return max_of(reduce_pack<Max>(most), reduce_pack<Max>(rest));
+}
+
 template <class Op, class L, class X>
 MT_FN auto row_reduce([[maybe_unused]] Context& ctx, const place<L>& at, const X& x) {
+#if defined(__AVX2__)
+  if constexpr (std::is_same_v<Op, Max> && finite_magnitudes<X>::value) {
+    const float largest = largest_finite(ctx, at, x);
+    if (__builtin_expect(largest < kInfinity, 1)) return largest;
+  }
+#endif
   using V = decltype(x.template at<kPack>(0));
   using V8 = decltype(x.template at<8>(0));
   V sum = identity_pack<Op>(V{});
@@ -678,7 +799,7 @@ MT_FN auto row_reduce([[maybe_unused]] Context& ctx, const place<L>& at, const X
     constexpr int64_t kBlock = 16 * kPack;
     while (c + kPack <= at.cols) {
       const int64_t end = std::min(c + kBlock, at.cols);
-      ask_ahead(ctx, c, end, at.cols);
+      ask_block(ctx, c, end, at.cols);
       for (; c + kPack <= end; c += kPack) {
         if (any_of(x.template at<kPack>(c).value > best.value))
           best = Op::combine(best, reduce_pack<Op>(x.template at<kPack>(c)));
@@ -688,7 +809,15 @@ MT_FN auto row_reduce([[maybe_unused]] Context& ctx, const place<L>& at, const X
     sum.index.part[0][0] = best.index;
   }
 #endif
-  for (; c + kPack <= at.cols; c += kPack) sum = entered<Op>(sum, x.template at<kPack>(c));
+  const bool asks = ctx.rows_ahead > 0;
+  const int64_t step = asks ? 8 * kPack : at.cols;
+#pragma GCC unroll 1
+  while (c + kPack <= at.cols) {
+    const int64_t end = std::min(c + step, at.cols);
+    if (asks) ask_block(ctx, c, end, at.cols);
+    for (; c + kPack <= end; c += kPack) sum = entered<Op>(sum, x.template at<kPack>(c));
+  }
+  ctx.pass += asks;
   V8 rest = identity_pack<Op>(V8{});
 #pragma GCC unroll 1
   for (; c + 8 <= at.cols; c += 8) rest = entered<Op>(rest, x.template at<8>(c));
@@ -777,10 +906,51 @@ MT_FN R fold_where(Context&, Row& row, R start, First first, Then then, F f) {
   });
   return result;
 }
+/// What is evaluated into scratch by the first fold over it.
+template <class X>
+struct deferred_tile : expression {
+  X x;
+  float* p;
+  bool there = false;
+  MT_FN deferred_tile(const X& from, float* to) : x(from), p(to) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const { return there ? load_pack<N>(p + c) : x.template at<N>(c); }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const { return there ? load_pack_tail<N>(p + c, count, 0.0f) : x.template tail<N>(c, count); }
+};
+template <class X>
+struct keeping_tile : expression {
+  X x;
+  float* p;
+  MT_FN keeping_tile(const X& from, float* to) : x(from), p(to) {}
+  template <int N>
+  MT_FN pack<N> at(int64_t c) const {
+    const pack<N> v = x.template at<N>(c);
+    store_pack(p + c, v);
+    return v;
+  }
+  template <int N>
+  MT_FN pack<N> tail(int64_t c, int count) const {
+    const pack<N> v = x.template tail<N>(c, count);
+    store_pack_tail(p + c, v, count);
+    return v;
+  }
+};
 template <class L, class T, class F, class... X>
 MT_FN auto held_map(Context& ctx, held_row<L, T>& h, F f, const X&... x) {
-  auto t = eval(ctx, h.at, map(f, h.kept, x...));
-  return held_row<L, decltype(t)>{h.at, t};
+  const auto t = map(f, h.kept, x...);
+  if constexpr (is_expression<decltype(t)>) {
+    using Kept = deferred_tile<std::remove_const_t<decltype(t)>>;
+    return held_row<L, Kept>{h.at, Kept(t, ctx.take<float>(h.at.cols))};
+  } else {
+    return held_row<L, std::remove_const_t<decltype(t)>>{h.at, t};
+  }
+}
+template <class Op, class L, class X, class F>
+MT_FN auto fold(Context& ctx, held_row<L, deferred_tile<X>>& h, F f) {
+  if (h.kept.there) return row_reduce<Op>(ctx, h.at, map(f, memory_tile<float>(h.kept.p, 0.0f)));
+  h.kept.there = true;
+  return row_reduce<Op>(ctx, h.at, map(f, keeping_tile<X>(h.kept.x, h.kept.p)));
 }
 template <class L, class T, class F>
 MT_FN auto hold_from(Context&, held_row<L, T>& h, F f) {

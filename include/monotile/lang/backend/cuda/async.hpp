@@ -164,6 +164,12 @@ MT_DEVICE void store_box(const void* map, uint32_t from, int x, int y, int z, in
                "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
                : "memory");
 }
+/// A box into the second-level cache.
+MT_DEVICE void foresee_box(const void* map, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(x), "r"(y), "r"(z),
+               "r"(w)
+               : "memory");
+}
 MT_DEVICE void close_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /// Waits until at most `Open` groups of stores still read shared memory.
 template <int Open>
@@ -174,6 +180,15 @@ MT_DEVICE void stmatrix4(uint32_t row, uint32_t r0, uint32_t r1, uint32_t r2, ui
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(r0), "r"(r1), "r"(r2),
                "r"(r3)
                : "memory");
+}
+/// `seen`, which starts as 0, is not 0 any more once a pair held an inf or a NaN: times 0 they are NaN, all else is 0.
+template <class T>
+MT_DEVICE void note_unbounded(uint32_t& seen, uint32_t pair) {
+  if constexpr (__is_same(T, bfloat16_t)) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0));
+  } else {
+    asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(seen) : "r"(pair), "r"(0));
+  }
 }
 /// The bytes of a, then those of b, by the four digits of `digits`, the last one first.
 MT_DEVICE uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t digits) { return __byte_perm(a, b, digits); }

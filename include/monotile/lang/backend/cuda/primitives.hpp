@@ -270,6 +270,29 @@ MT_FN vector8 pack_codes(const float* v) {
 #endif
   return out;
 }
+/// The values of eight codes.
+template <class T>
+MT_FN void unpack_codes(float* v, const vector8& codes) {
+  MT_UNROLL
+  for (int i = 0; i < 8; i += 2) {
+    const uint32_t pair = codes.word[i / 4] >> (8 * (i % 4));
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    if constexpr (dtype_of<T> != DType::i8) {
+      uint32_t halves;
+      if constexpr (dtype_of<T> == DType::f8_e4m3) {
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(pair)));
+      } else {
+        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(pair)));
+      }
+      v[i] = promote(half_t{static_cast<uint16_t>(halves)});
+      v[i + 1] = promote(half_t{static_cast<uint16_t>(halves >> 16)});
+      continue;
+    }
+#endif
+    v[i] = promote(__builtin_bit_cast(T, static_cast<uint8_t>(pair)));
+    v[i + 1] = promote(__builtin_bit_cast(T, static_cast<uint8_t>(pair >> 8)));
+  }
+}
 
 /// What a program knows of its place. Scratch lives in shared memory.
 struct Context {

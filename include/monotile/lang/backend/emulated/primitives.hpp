@@ -114,6 +114,13 @@ vector8 pack_codes(const float* v) {
   std::memcpy(&out, codes, 8);
   return out;
 }
+/// The values of eight codes.
+template <class T>
+void unpack_codes(float* v, const vector8& codes) {
+  for (int i = 0; i < 8; ++i) {
+    v[i] = promote(__builtin_bit_cast(T, static_cast<uint8_t>(codes.word[i / 4] >> (8 * (i % 4)))));
+  }
+}
 
 struct Context {
   int64_t program;

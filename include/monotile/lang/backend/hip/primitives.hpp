@@ -250,6 +250,13 @@ MT_FN vector8 pack_codes(const float* v) {
   }
   return out;
 }
+/// The values of eight codes.
+template <class T>
+MT_FN void unpack_codes(float* v, const vector8& codes) {
+  for (int i = 0; i < 8; ++i) {
+    v[i] = promote(__builtin_bit_cast(T, static_cast<uint8_t>(codes.word[i / 4] >> (8 * (i % 4)))));
+  }
+}
 
 /// What a program knows of its place. Scratch lives in shared memory (LDS).
 struct Context {

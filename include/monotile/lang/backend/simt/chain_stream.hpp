@@ -180,9 +180,6 @@ MT_DEVICE void copy_boxes(stream_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, con
   wave_sync();
 }
 
-/// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
-template <class Counts>
-MT_KEPT int32_t kept_counts[Counts::slots * Counts::slot_size];
 template <class Body>
 MT_DEVICE int32_t* counts_of(const Body& body) {
   using Counts = typename Body::Counts;

@@ -19,6 +19,7 @@ struct alignas(1024) turned_chain_rings {
   unsigned char result[Traits::consumers * 4 * Traits::result_slots * Traits::slot_bytes];
   alignas(8) chain_barriers<1> a_at;
   chain_barriers<Cfg::stages> b_at, c_at, turned_at;
+  chain_tickets tickets;
   // Written by the copying warps before they hand over a, b, c, as in warpgroup_chain_memory.
   int tiles[2];
   int block[Cfg::stages], next[Cfg::stages], look[Cfg::stages], rows[Cfg::stages], unbounded[Cfg::stages];
@@ -142,6 +143,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Rings, c_at))> c(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Rings, turned_at))> turned(base);
   if (thread == 0) {
+    chain_tiles<Body>::init(memory.tickets);
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);
     c.init(Traits::inspectors);
@@ -220,6 +222,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     pin(s);
     b.release(lane);
     a.release_if(next.word < 0, lane);
+    body.look(cx, state, t, block.hides());
     rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
     as_codes<T>(codes, s);
   };

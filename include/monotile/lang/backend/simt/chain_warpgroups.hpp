@@ -25,6 +25,8 @@ struct warpgroup_chain_traits {
                                             : wants_more<Body> ? 240
                                                                : 232;
   static constexpr bool plans = Cfg::variant / 2 % 2 == 1;  ///< a warp finds out about tiles before they are needed
+  static constexpr bool later = Cfg::variant / 4 % 2 == 1;  ///< results leave under the first product of the next tile
+  static constexpr bool foresees = Cfg::variant / 8 % 2 == 1;  ///< rows of a come into the cache that all share, early
   static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
@@ -44,6 +46,12 @@ struct chain_block {
   /// Is there a block, and does it hide nothing? One test, since the word for none has all bits.
   MT_DEVICE bool is_plain() const { return (word & (partial | cut)) == 0; }
 };
+/// Numbers of tiles that one copying warp has drawn, for the other one.
+struct chain_tickets {
+  static constexpr int kept = 2;
+  alignas(8) chain_barriers<kept> at;
+  int number[kept];
+};
 template <class Body>
 const Body& some_body();  // for its type
 template <class Body>
@@ -59,6 +67,7 @@ struct alignas(1024) warpgroup_chain_memory {
                        warpgroup_chain_traits<Cfg>::slot_bytes];
   alignas(8) chain_barriers<1> a_at;
   chain_barriers<Cfg::stages> b_at, c_at;
+  chain_tickets tickets;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
   static constexpr int plans = Traits::plans ? 2 : 1;
@@ -133,6 +142,27 @@ MT_DEVICE bool any_beyond(chain_consumer<Cfg, T>&, row_acc<mma_rows, 16, C>& acc
     m = max_of(m, abs_of(x));
   });
   return wave_any(max_of(max_of(most[0], most[1]), max_of(most[2], most[3])) > limit);
+}
+
+/// x becomes `hidden` where its column is not within a span of its row: [first, end), numbers as bits, counted from column
+/// `start` of what the spans are of. Which columns of a lane are is one word for a row: a test of one bit for an element.
+template <class Cfg, class T, int C>
+MT_DEVICE void keep_spans(chain_consumer<Cfg, T>& cx, row_acc<mma_rows, 16, C>& acc, const row_values<mma_rows, 16>& first,
+                          const row_values<mma_rows, 16>& end, int start, float hidden) {
+  constexpr int kEach = 2, kColumns = C / mma_rows::cols * kEach;  // neighbours, and all of a lane
+  static_assert(kColumns <= 32 && mma_rows::elements == 2 * kEach);
+  const int own = start + mma_rows::at(cx.own_lane, 0).col;
+  const auto below = [&](float bits) {  // columns of this lane before a number
+    const int further = __builtin_bit_cast(int, bits) - own, limit = further < 0 ? 0 : further < C ? further : C;
+    const int rest = limit % mma_rows::cols, count = limit / mma_rows::cols * kEach + (rest < kEach ? rest : kEach);
+    return static_cast<uint32_t>((uint64_t{1} << count) - 1);
+  };
+  uint32_t seen[mma_rows::slots];
+  MT_UNROLL
+  for (int s = 0; s < mma_rows::slots; ++s) seen[s] = below(end.v[s][0]) & ~below(first.v[s][0]);
+  each_element(acc, [&](float& x, int, int j, int e, int) {
+    x = (seen[mma_rows::slot(e)] & 1u << (j * kEach + e % kEach)) != 0 ? x : hidden;
+  });
 }
 
 /// A place in a ring, waiting and handing over: one number, and addresses that follow from where the memory of the
@@ -218,6 +248,15 @@ MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
   }
 }
 
+/// The rows that `copy_boxes` will bring as a are asked for: a tile's are new, while b and c are often in the cache already.
+template <class Cfg, class T, int R, int C>
+MT_DEVICE void foresee_boxes(chain_copies<Cfg>&, const smem_tile<T, R, C, along::m>&, const box_view& from, const box_at& at) {
+  using Tile = smem_tile<T, R, C, along::m>;
+  if (!hopper::elect_one()) return;
+  MT_UNROLL
+  for (int panel = 0; panel < Tile::panels; ++panel) hopper::foresee_box(from.map, panel * Tile::panel_cols, at.x, at.y, at.z);
+}
+
 /// s = a b^T, issued: a tile of M rows and one of N, by the words of their operands.
 template <int M, int K, class T, class Cx, int N>
 MT_DEVICE void issue_first(Cx&, row_acc<mma_rows, 16, N>& s, uint32_t a, uint32_t b) {
@@ -249,16 +288,29 @@ MT_DEVICE void pin(row_acc<mma_rows, 16, N>& acc) {
   hopper::pin(reinterpret_cast<float(&)[N / 2]>(acc.d));
 }
 
-/// Whole blocks of 16 x 64 leave by way of a slot of the warp and the copy engine.
+/// Rows that leave later, rounded: by `leave`.
 template <class Cfg, class T, int D>
-MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
-                          row_acc<mma_rows, 16, D>& acc) {
+struct chain_later : chain_consumer<Cfg, T> {
+  uint32_t words[D / 8][2];
+  box_at at;
+  bool left = true;
+};
+
+/// Do rows leave by whole blocks of 16 x 64? If not they are stored.
+template <class Cfg, class T, int D>
+MT_DEVICE bool leaves_by_blocks(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
+                                row_acc<mma_rows, 16, D>& acc) {
   const bool single = to.box_x == 1;  // without divisions
-  if (!to.vectors || to.cols % 8 != 0 || (!single && 16 % to.box_x != 0) || cx.first_row + 16 > at.rows) {
-    chain_consumer<Cfg, T> here = cx;  // or the columns of this lane would be kept in registers
-    here.own_lane = unforeseen(cx.own_lane);
-    return store_rows_from_registers(here, to, at, acc);
-  }
+  if (to.vectors && to.cols % 8 == 0 && (single || 16 % to.box_x == 0) && cx.first_row + 16 <= at.rows) return true;
+  chain_consumer<Cfg, T> here = cx;  // or the columns of this lane would be kept in registers
+  here.own_lane = unforeseen(cx.own_lane);
+  store_rows_from_registers(here, to, at, acc);
+  return false;
+}
+/// By way of a slot of the warp and the copy engine. word(columns / 8, half of the rows): two neighbours, rounded.
+template <int D, class Cfg, class T, class Word>
+MT_DEVICE void leave_by_blocks(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at, Word word) {
+  const bool single = to.box_x == 1;
   using Traits = warpgroup_chain_traits<Cfg>;
   constexpr int kSlots = Traits::result_slots;
   // Places within slots are computed here, not kept in registers.
@@ -273,11 +325,9 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
       const uint32_t slot = shared_address(cx.slots()) + b % kSlots * Traits::slot_bytes;
       MT_UNROLL
       for (int j = 0; j < 4; ++j) {
-        const auto& left = acc.d[0][b * 8 + 2 * j];
-        const auto& right = acc.d[0][b * 8 + 2 * j + 1];
-        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), round_pair<T>(left[0][0], left[1][0]),
-                          round_pair<T>(left[2][0], left[3][0]), round_pair<T>(right[0][0], right[1][0]),
-                          round_pair<T>(right[2][0], right[3][0]));
+        const int left = b * 8 + 2 * j;
+        hopper::stmatrix4(slot + swizzle<128>::offset(row, 2 * j + half), word(left, 0), word(left, 1), word(left + 1, 0),
+                          word(left + 1, 1));
       }
     }
     hopper::fence_for_copies();
@@ -293,45 +343,152 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   }
 }
 
+template <class T, int D>
+MT_DEVICE uint32_t rounded_pair(const row_acc<mma_rows, 16, D>& acc, int block, int half) {
+  const auto& cells = acc.d[0][block];
+  return round_pair<T>(cells[2 * half][0], cells[2 * half + 1][0]);
+}
+template <class Cfg, class T, int D>
+MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const box_at& at,
+                          row_acc<mma_rows, 16, D>& acc) {
+  if (!leaves_by_blocks(cx, to, at, acc)) return;
+  leave_by_blocks<D>(cx, to, at, [&](int block, int half) { return rounded_pair<T>(acc, block, half); });
+}
+template <class Cfg, class T, int D>
+MT_DEVICE void store_rows(chain_later<Cfg, T, D>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, 16, D>& acc) {
+  cx.left = !leaves_by_blocks(cx, to, at, acc);
+  cx.at = at;
+  MT_UNROLL
+  for (int block = 0; block < D / 8; ++block) {
+    MT_UNROLL
+    for (int half = 0; half < 2; ++half) cx.words[block][half] = rounded_pair<T>(acc, block, half);
+  }
+}
+/// What was stored last leaves, if it is still here.
+template <class Cfg, class T, int D>
+MT_DEVICE void leave(chain_later<Cfg, T, D>& cx, const box_view& to) {
+  if (cx.left) return;
+  leave_by_blocks<D>(cx, to, cx.at, [&](int block, int half) { return cx.words[block][half]; });
+  cx.left = true;
+}
+
 /// Rows of c from `rows` on do not exist, but the copy engine brought what lies there (pages have unused slots): they
 /// become 0. True if this lane saw an inf or a NaN in the others.
-template <class T, int R, int C, along A>
-MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane, int lanes) {
+template <int Lanes, class T, int R, int C, along A>
+MT_DEVICE bool clean_rows(smem_tile<T, R, C, A>& tile, int rows, bool look, int lane) {
   using Tile = smem_tile<T, R, C, A>;
-  constexpr int kChunks = C / 8, kAtOnce = 4;  // loads that are under way together: one warp has nothing else to hide them
-  const int existing = rows * kChunks;
-  uint32_t found = 0;
+  constexpr int kChunks = C / 8, kRows = 8, kPer = kRows * kChunks / Lanes;  // chunks of a lane in eight rows
+  static_assert(Tile::row_bytes == 128 && kRows * kChunks % Lanes == 0 && R % kRows == 0);
+  uint32_t found[2] = {};
+  const auto note = [&](const vector16& v) {
+    MT_UNROLL
+    for (int i = 0; i < 4; ++i) hopper::note_unbounded<T>(found[i % 2], v.word[i]);
+  };
   if (look) {
+    // A lane's rows differ in bits that its first one has not, so that one place gives the others; the next eight rows lie
+    // 1 KB further.
+    constexpr int kStep = Lanes / kChunks;
+    static_assert((kStep & (kStep - 1)) == 0);
+    const int first = static_cast<int>(Tile::offset(lane / kChunks, lane % kChunks));
+    const auto chunk = [&](int group, int k) {  // places are computed where they are needed, not kept in registers
+      const int place = unforeseen(first) ^ k * kStep * 16;
+      return load_shared16(tile.data + (place + k * kStep * 128 + group * (kRows * 128)));
+    };
+    constexpr int kAtOnce = kPer < 4 ? 4 / kPer : 1;  // loads that are under way together: one warp has nothing else to hide them
+    const int whole = rows / kRows;
     MT_NO_UNROLL
-    for (int i = lane; i < existing; i += kAtOnce * lanes) {
-      vector16 v[kAtOnce];
+    for (int g = 0; g < whole; g += kAtOnce) {
+      vector16 v[kAtOnce][kPer];
       MT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int chunk = i + k * lanes < existing ? i + k * lanes : i;
-        v[k] = load_shared16(tile.data + Tile::offset(chunk / kChunks, chunk % kChunks));
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int group = g + i < whole ? g + i : g;
+        MT_UNROLL
+        for (int k = 0; k < kPer; ++k) v[i][k] = chunk(group, k);
       }
       MT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) found |= carries_of_unbounded<T>(v[k]);
+      for (int i = 0; i < kAtOnce; ++i) {
+        MT_UNROLL
+        for (int k = 0; k < kPer; ++k) note(v[i][k]);
+      }
+    }
+    MT_UNROLL
+    for (int k = 0; k < kPer; ++k) {
+      if (unforeseen(lane) / kChunks + k * kStep < rows % kRows) note(chunk(whole, k));
     }
   }
   MT_NO_UNROLL
-  for (int i = existing + lane; i < R * kChunks; i += lanes)
+  for (int i = rows * kChunks + lane; i < R * kChunks; i += Lanes)
     clear_shared16(tile.data + Tile::offset(i / kChunks, i % kChunks));
-  return found != 0;
+  return (found[0] | found[1]) != 0;
 }
 
-/// The tiles of this program, in the order in which all its warps go through them. Every second round backwards: tiles
-/// get shorter along the way, so nobody always takes the longest of a round.
-template <class Body, class F>
-MT_DEVICE void each_tile(const Body& body, int total, F f) {
-  const int programs = program_count(), program = program_number();
-  for (int round = 0; round * programs < total; ++round) {
-    const int index = round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
-    if (index >= total) continue;
-    const auto t = body.tile(index);
-    if (t.exists) f(t);
+/// Counts that a kernel keeps between launches: zeros, for whoever counts to the end leaves them so. A copy for each file.
+template <class Counts>
+MT_KEPT int32_t kept_counts[Counts::slots * Counts::slot_size];
+
+/// The numbers of this program's tiles, in the order in which all its warps go through them. By tickets where programs share
+/// a queue: who is done first takes the next one. One warp draws them, towards the end of a tile, and tells the other that
+/// copies. Without a queue in rounds, every second one backwards: tiles get shorter along the way, so nobody always takes the
+/// longest of a round.
+template <class Body>
+struct chain_tiles {
+  using Counts = typename Body::Counts;
+  const Body& body;
+  chain_tickets& tickets;
+  int total;
+  int number = program_number();  ///< of the next one, in lane 0, where it may be on its way
+  uint32_t count = 0;             ///< of numbers told or heard; without a queue, of rounds
+
+  static MT_DEVICE void init(const chain_tickets& tickets) {
+    for (int i = 0; i < chain_tickets::kept; ++i) {
+      hopper::barrier_init(shared_address(&tickets.at.full[i]), 1);
+      hopper::barrier_init(shared_address(&tickets.at.empty[i]), 1);
+    }
   }
-}
+  MT_DEVICE bool shared() const { return body.queue() >= 0; }
+  MT_DEVICE int32_t* counts() const { return kept_counts<Counts> + body.queue() * Counts::slot_size; }
+  MT_DEVICE int place() const { return static_cast<int>(count % chain_tickets::kept); }
+  MT_DEVICE uint32_t parity() const { return count / chain_tickets::kept & 1; }
+  /// Once before each `draw` but the first one, and not early: what is taken late goes to who is free.
+  MT_DEVICE void ask() {
+    if (shared() && thread_number() % 32 == 0)
+      number = program_count() + hopper::next_ticket(counts() + Counts::ticket);
+  }
+  MT_DEVICE int in_rounds() {
+    const int programs = program_count(), program = program_number(), round = static_cast<int>(count++);
+    return round * programs + ((round & 1) != 0 ? programs - 1 - program : program);
+  }
+  /// For the warp that draws. `total` or more: there are no more, now and later.
+  MT_DEVICE int draw() {
+    if (!shared()) return in_rounds();
+    const int n = same_for_all(number);
+    hopper::barrier_wait(shared_address(&tickets.at.empty[place()]), parity() ^ 1);
+    if (hopper::elect_one()) {
+      tickets.number[place()] = n;
+      hopper::barrier_arrive(shared_address(&tickets.at.full[place()]));
+    }
+    wave_sync();
+    ++count;
+    return n;
+  }
+  /// The same for the other one.
+  MT_DEVICE int hear() {
+    if (!shared()) return in_rounds();
+    hopper::barrier_wait(shared_address(&tickets.at.full[place()]), parity());
+    const int lane = thread_number() % 32, n = told_word(tickets.number[place()], lane);
+    if (lane == 0) hopper::barrier_arrive(shared_address(&tickets.at.empty[place()]));
+    ++count;
+    return n;
+  }
+  /// After the last `draw`.
+  MT_DEVICE void leave() const {
+    if (!shared() || thread_number() % 32 != 0) return;
+    int32_t* const c = counts();
+    if (hopper::arrive_at_count(c + Counts::finished) < program_count() - 1) return;
+    c[Counts::ticket] = 0;
+    c[Counts::finished] = 0;
+  }
+};
 /// A struct of another lane, word by word. `reads`: only that one has it.
 template <class V>
 MT_DEVICE V all_from_lane(const V& v, int lane, bool reads = true) {
@@ -357,7 +514,12 @@ MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
 /// Finds out about tiles and their first blocks, for those who copy: tables are read and sizes divided meanwhile.
 template <class Body, class Memory, class P>
 MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
-  each_tile(body, total, [&](const auto& t) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  while (true) {
+    const int index = tiles.in_rounds();
+    if (index >= total) break;
+    const auto t = body.tile(index);
+    if (!t.exists) continue;
     const int first = block_after(body, t, body.blocks(t));
     plan.wait_empty();
     if (hopper::elect_one()) {
@@ -366,15 +528,16 @@ MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
     }
     wave_sync();
     plan.next();
-  });
+  }
   plan.wait_empty();
   if (!hopper::elect_one()) return;
   memory.planned[plan.at()] = 0;
   hopper::barrier_arrive(plan.full());
 }
-/// f(tile, its first block), for a copying warp.
-template <bool Plans, class Body, class Memory, class P, class F>
-MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, F f) {
+/// f(tile, its first block), for a copying warp. `next`: gives the number of its next tile; `none`: after a tile that has no
+/// block, or does not exist.
+template <bool Plans, class Body, class Memory, class P, class Next, class None, class F>
+MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, Next next, None none, F f) {
   if constexpr (Plans) {
     const int lane = thread_number() % 32;
     while (true) {
@@ -386,15 +549,25 @@ MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, 
       f(t, first - 2);
     }
   } else {
-    each_tile(body, total, [&](const auto& t) { f(t, block_after(body, t, body.blocks(t))); });
+    while (true) {
+      const int index = next();
+      if (index >= total) return;
+      const auto t = body.tile(index);
+      const int first = t.exists ? block_after(body, t, body.blocks(t)) : -1;
+      if (first < 0) none();
+      if (t.exists) f(t, first);
+    }
   }
 }
 /// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
 /// than the products of one.
 template <class Cfg, class Body, class Memory, class P, class A, class B>
 MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  const auto ask = [&] { tiles.ask(); };
   const auto copy_b = [&](const auto& t, int now) {
     const int next = block_after(body, t, now >> chain_block::bits);
+    if (next < 0) ask();  // the ticket comes while the place is waited for
     b.wait_empty();
     if (hopper::elect_one()) memory.block[b.at()] = now, memory.next[b.at()] = next;
     wave_sync();
@@ -415,13 +588,19 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
     }
     a.next();
   };
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
-    const bool any = now >= 0;
-    for (bool first = true; first || now >= 0; first = false) {
-      if (now >= 0) now = copy_b(t, now);
-      if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
-    }
-  });
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(
+      body, memory, total, plan, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
+        const bool any = now >= 0;
+        if constexpr (warpgroup_chain_traits<Cfg>::foresees) {
+          chain_copies<Cfg> to_a{};
+          if (any) body.foresee_a(to_a, memory.a, t);
+        }
+        for (bool first = true; first || now >= 0; first = false) {
+          if (now >= 0) now = copy_b(t, now);
+          if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
+        }
+      });
+  tiles.leave();
   a.wait_empty();
   if (!hopper::elect_one()) return;
   memory.tiles[a.count % 2] = 0;
@@ -430,7 +609,9 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
 template <class Cfg, class Body, class Memory, class P, class C>
 MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, P plan, C c) {
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, [&](const auto& t, int now) {
+  chain_tiles<Body> tiles{body, memory.tickets, total};
+  const auto hear = [&] { return tiles.hear(); };
+  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, hear, [] {}, [&](const auto& t, int now) {
     while (now >= 0) {
       const chain_block block{now};
       now = block_after(body, t, block.number());
@@ -461,8 +642,8 @@ MT_DEVICE void inspect_chain(Memory& memory, int number, int lane, C c) {
     const chain_block block{told_word(memory.look[c.at()], lane)};
     if (block.word < 0) return;
     if (block.hides()) {
-      const bool found = clean_rows(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
-                                    block.is(chain_block::partial), number * 32 + lane, kWarps * 32);
+      const bool found = clean_rows<kWarps * 32>(memory.c[c.at()], told_word(memory.rows[c.at()], lane),
+                                                 block.is(chain_block::partial), number * 32 + lane);
       if (wave_any(found) && lane == 0) reinterpret_cast<unsigned char*>(&memory.unbounded[c.at()])[number] = 1;
       hopper::fence_for_copies();  // the matrix unit and the copy engine come after these stores
       wave_sync();
@@ -481,6 +662,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
   constexpr bool kInTurns = Cfg::variant % 2 == 0;
   chain_consumer<Cfg, T> cx{number * 64 + warp * 16, lane, memory.result};
+  chain_later<Cfg, T, DC> results{cx};
   // c is one block behind b: a count of its own would take a register.
   const auto behind = [&] {
     auto cursor = c;
@@ -517,6 +699,8 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   // b is handed back, and moves on when the weights are there. Where scores change, that is late, since they want the
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
+  // What rows see is looked up under the first product of a tile, where registers are left.
+  constexpr bool kEarly = Body::looks_early;
   // Read while the first product runs: what is handed back does not wait for it then.
   const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
@@ -584,6 +768,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     }
     const auto rescale = [&] {
       if constexpr (!kMeanwhile) {
+        body.look(cx, state, t, true);  // behind the product, whose operand is in registers
         return body.weigh(cx, state, s, t, block.number(), hides);
       } else {
         chain_meanwhile<Cfg, T, decltype(finish_second)> meanwhile{cx, finish_second};
@@ -598,11 +783,12 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     b.next();
   };
   while (true) {
+    clear(cx, o);
+    pin(o);  // here, while the next tile is waited for, and not where it is needed
     a.wait_full();
     const int state_of_tile = told(memory.tiles[a.count % 2]);
     if (state_of_tile == 0) break;
     const auto& t = memory.tile[a.count % 2];
-    clear(cx, o);
     auto state = body.begin(cx, t);
     bool more = state_of_tile > 1;
     if (more) {
@@ -619,9 +805,12 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
       in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
       if constexpr (!kLate) look_ahead();
+      if constexpr (Traits::later) leave(results, body.p.out);
+      if constexpr (kEarly) body.look(cx, state, t, block.hides());
       hopper::products_wait<0>();
       pin(s);
       if constexpr (!kLate) first_done();
+      if constexpr (!kEarly) body.look(cx, state, t, block.hides());
       const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
       if (!fresh) scale_rows(cx, o, rescale, scale);
       fresh = false;
@@ -692,8 +881,14 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
       }
       behind().release_stage(lane);
     }
-    body.finish(cx, state, o, t);
+    if constexpr (Traits::later) {
+      leave(results, body.p.out);  // of a tile before this one, which had no block
+      body.finish(results, state, o, t);
+    } else {
+      body.finish(cx, state, o, t);
+    }
   }
+  if constexpr (Traits::later) leave(results, body.p.out);
   if (lane == 0) hopper::wait_stores_read<0>();
 }
 
@@ -712,6 +907,7 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
   chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
   if (thread == 0) {
+    chain_tiles<Body>::init(memory.tickets);
     plan.init(2);                  // who copies
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);

@@ -195,13 +195,25 @@ MT_FN bool holds_row(const place<L>& at) { return chunk_cols(at) >= at.cols; }
 template <class L>
 MT_FN int32_t chunk_number(const place<L>& at) { return static_cast<int32_t>(at.first_col / chunk_cols(at)); }
 
+/// Keys of items first, first + step, ...: all are on their way before the first is looked at. Items from n on have none.
+constexpr int kKeysAhead = 4;
+template <class Key>
+MT_FN void keys_ahead(int32_t (&k)[kKeysAhead], int32_t first, int32_t step, int32_t n, Key key) {
+  MT_UNROLL
+  for (int a = 0; a < kKeysAhead; ++a) k[a] = first + a * step < n ? key(first + a * step) : -1;
+}
+
 /// counts[key(i)] += 1 for every i in [0, n) with 0 <= key(i); counts lie in scratch.
 template <class Key>
 MT_FN void count_items(Context& ctx, int32_t* counts, int32_t n, Key key) {
   for (int l = 0; l < kLanes; ++l) {
-    for (int32_t i = ctx.thread(l); i < n; i += ctx.threads) {
-      const int32_t k = key(i);
-      if (k >= 0) count_one(counts + k);
+    for (int32_t i = ctx.thread(l); i < n; i += kKeysAhead * ctx.threads) {
+      int32_t k[kKeysAhead];
+      keys_ahead(k, i, ctx.threads, n, key);
+      MT_UNROLL
+      for (int a = 0; a < kKeysAhead; ++a) {
+        if (k[a] >= 0) count_one(counts + k[a]);
+      }
     }
   }
   ctx.barrier();
@@ -216,9 +228,14 @@ MT_FN void rank_items(Context& ctx, int32_t* counts, int32_t keys, int32_t n, Ke
   for_items(ctx, keys * waves, [=](int32_t i) { counts[i] = 0; });
   for (int l = 0; l < kLanes; ++l) {
     const int wave = ctx.thread(l) / kWave;
-    for (int32_t j = ctx.thread(l) % kWave; j < per_wave; j += kWave) {
-      const int32_t i = wave * per_wave + j, k = i < n ? key(i) : -1;
-      if (k >= 0) count_one(counts + wave * keys + k);
+    const int32_t first = wave * per_wave, end = first + per_wave < n ? first + per_wave : n;
+    for (int32_t j = first + ctx.thread(l) % kWave; j < end; j += kKeysAhead * kWave) {
+      int32_t k[kKeysAhead];
+      keys_ahead(k, j, kWave, end, key);
+      MT_UNROLL
+      for (int a = 0; a < kKeysAhead; ++a) {
+        if (k[a] >= 0) count_one(counts + wave * keys + k[a]);
+      }
     }
   }
   ctx.barrier();
@@ -230,28 +247,34 @@ MT_FN void rank_items(Context& ctx, int32_t* counts, int32_t keys, int32_t n, Ke
       before += count;
     }
   });
-  for (int32_t j = 0; j < per_wave; j += kWave) {
-    for (int l = 0; l < kLanes; ++l) {
-      const int wave = ctx.thread(l) / kWave;
-      const int32_t i = wave * per_wave + j + ctx.thread(l) % kWave, k = i < n ? key(i) : -1;
-      int32_t* const counter = counts + wave * keys + (k >= 0 ? k : 0);
+  for (int32_t j = 0; j < per_wave; j += kKeysAhead * kWave) {
+    int32_t ahead[kLanes][kKeysAhead];
+    for (int l = 0; l < kLanes; ++l) keys_ahead(ahead[l], ctx.thread(l) / kWave * per_wave + j + ctx.thread(l) % kWave, kWave, n, key);
+    MT_UNROLL
+    for (int a = 0; a < kKeysAhead; ++a) {
+      if (j + a * kWave >= per_wave) break;  // all lanes
+      for (int l = 0; l < kLanes; ++l) {
+        const int wave = ctx.thread(l) / kWave;
+        const int32_t i = wave * per_wave + j + a * kWave + ctx.thread(l) % kWave, k = ahead[l][a];
+        int32_t* const counter = counts + wave * keys + (k >= 0 ? k : 0);
 #if defined(__CUDA_ARCH__)
-      const uint32_t peers = __match_any_sync(0xffffffffu, k), below = peers & ((1u << (threadIdx.x % 32)) - 1);
-      const int32_t rank = *counter + __popc(below);
-      __syncwarp();
-      if (k >= 0 && below == 0) *counter += __popc(peers);
-      __syncwarp();
-      if (k >= 0) visit(i, k, rank);
+        const uint32_t peers = __match_any_sync(0xffffffffu, k), below = peers & ((1u << (threadIdx.x % 32)) - 1);
+        const int32_t rank = *counter + __popc(below);
+        __syncwarp();
+        if (k >= 0 && below == 0) *counter += __popc(peers);
+        __syncwarp();
+        if (k >= 0) visit(i, k, rank);
 #elif defined(MONOTILE_TARGET_HIP) && defined(__HIP_DEVICE_COMPILE__)
-      const uint64_t peers = lanes_with(k), below = peers & ((uint64_t{1} << lane_of_wave()) - 1);
-      const int32_t rank = *counter + __builtin_popcountll(below);
-      wave_barrier();
-      if (k >= 0 && below == 0) *counter += __builtin_popcountll(peers);
-      wave_barrier();
-      if (k >= 0) visit(i, k, rank);
+        const uint64_t peers = lanes_with(k), below = peers & ((uint64_t{1} << lane_of_wave()) - 1);
+        const int32_t rank = *counter + __builtin_popcountll(below);
+        wave_barrier();
+        if (k >= 0 && below == 0) *counter += __builtin_popcountll(peers);
+        wave_barrier();
+        if (k >= 0) visit(i, k, rank);
 #else
-      if (k >= 0) visit(i, k, (*counter)++);
+        if (k >= 0) visit(i, k, (*counter)++);
 #endif
+      }
     }
   }
   ctx.barrier();

@@ -140,6 +140,29 @@ MT_FN void each_vector(ring_context<Cfg, T>& cx, ring_acc<Cfg, T, S>& acc, const
   }
 }
 
+/// A tile all of whose cells exist, from `first` on: a lane has the same chunk of every n-th row, so one place and one addition a copy.
+template <class Cfg, class T, class U, int R, int C, along A>
+MT_FN void copy_whole(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const U* first, int64_t stride) {
+  using Tile = smem_tile<T, R, C, A>;
+  constexpr int kVector = 16 / static_cast<int>(sizeof(U)), kChunks = C / kVector, kRows = ring_context<Cfg, T>::threads / kChunks;
+  constexpr int kSlot = A == along::m ? 0 : copy_queue::most / 2;  // where copies wait in registers, if they do
+  static_assert(ring_context<Cfg, T>::threads % kChunks == 0 && R % kRows == 0 && kRows % 8 == 0, "swizzles repeat every eight rows");
+  const U* from[kLanes];
+  unsigned char* place[kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    const int thread = cx.program.thread(l), r = thread / kChunks, at = thread % kChunks;
+    from[l] = first + r * stride + at * kVector;
+    place[l] = to.data + Tile::offset(r, at);
+  }
+  MT_UNROLL
+  for (int i = 0; i < R / kRows; ++i) {
+    for (int l = 0; l < kLanes; ++l) {
+      cx.copies.add(place[l] + i * kRows * Tile::row_bytes, from[l], 16, cx.lane(l), cx.program.thread(l) / kChunks + i * kRows, kSlot + i);
+      from[l] += kRows * stride;
+    }
+  }
+}
+
 /// Rows [row, row + Rows) and columns [col, col + Cols) of a matrix; cells that do not exist become 0.
 template <class Cfg, class T, int R, int C, along A>
 MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const matrix_view& from, int batch, int row,
@@ -172,16 +195,7 @@ MT_FN void copy_async(ring_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const
       }
     }
   } else if (from.vectors && row + R <= from.rows && col + C <= from.cols) {
-    const T* const first = matrix + row * from.stride + col;
-    MT_UNROLL
-    for (int i = 0; i < kRounds; ++i) {
-      for (int l = 0; l < kLanes; ++l) {
-        const int number = cx.program.thread(l) + i * ring_context<Cfg, T>::threads;
-        const int r = number / kChunks, at = number % kChunks;
-        cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l), r,
-                      kSlot + i);
-      }
-    }
+    copy_whole(cx, to, matrix + row * from.stride + col, from.stride);
   } else if (from.vectors) {
     MT_COPY_UNROLL
     for (int i = 0; i < kRounds; ++i) {
@@ -340,23 +354,7 @@ MT_FN void copy_async(ring_context<Cfg, converted<T>>& cx, smem_tile<converted<T
     constexpr DType D = decltype(dtype)::value;
     const bool whole = !from.transposed && from.vectors && row + R <= from.rows && col + C <= from.cols;
     if constexpr (D == dtype_of<T>) {
-      using Tile = smem_tile<converted<T>, R, C, A>;
-      constexpr int kThreads = ring_context<Cfg, converted<T>>::threads, kVector = 16 / static_cast<int>(sizeof(T));
-      constexpr int kChunks = C / kVector, kRounds = R * kChunks / kThreads;
-      constexpr int kSlot = Tile::axis == along::m ? 0 : copy_queue::most / 2;
-      if (whole) {
-        const T* const first = static_cast<const T*>(from.data) + matrix + row * from.stride + col;
-        MT_UNROLL
-        for (int i = 0; i < kRounds; ++i) {
-          for (int l = 0; l < kLanes; ++l) {
-            const int number = cx.program.thread(l) + i * kThreads;
-            const int r = number / kChunks, at = number % kChunks;
-            cx.copies.add(to.data + Tile::offset(r, at), first + r * from.stride + at * kVector, 16, cx.lane(l), r,
-                          kSlot + i);
-          }
-        }
-        return;
-      }
+      if (whole) return copy_whole(cx, to, static_cast<const T*>(from.data) + matrix + row * from.stride + col, from.stride);
       copy_converted<D, false>(cx, to, from, matrix, row, col);
     } else if constexpr (is_quantised(D)) {
       copy_converted<D, false>(cx, to, from, matrix, row, col);
@@ -445,11 +443,11 @@ MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<
   }
 }
 
-/// acc += a b^T. The fragments of the next step along k are read while the products of this one run.
-template <class Cfg, class T, int M, int N, int K, along A1, along A2>
+/// acc += a b^T. The fragments of the next step along k are read while the products of this one run. `meanwhile` is called when the first products have begun.
+template <class Cfg, class T, int M, int N, int K, along A1, along A2, class Meanwhile>
   requires(!as_halves<T> && !by_lanes<T>)
-MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a,
-               const smem_tile<T, N, K, A2>& b) {
+MT_FN void multiply_stage(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a, const smem_tile<T, N, K, A2>& b,
+                          Meanwhile meanwhile) {
   using Unit = unit_of<T>;
   using Acc = ring_acc<Cfg, T>;
   constexpr int kSteps = K / Unit::atom::k, kAtOnce = Unit::b_at_once;
@@ -474,6 +472,28 @@ MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<
         Unit::template multiply<typename conversion_of<T>::element>(acc.d[i][j], x[step % 2][i], y[step % 2][j / kAtOnce][j % kAtOnce]);
       }
     }
+    if (step == 0) meanwhile();
+  }
+}
+template <class Cfg, class T, int M, int N, int K, along A1, along A2>
+  requires(!as_halves<T> && !by_lanes<T>)
+MT_FN void mma(ring_context<Cfg, T>& cx, ring_acc<Cfg, T>& acc, const smem_tile<T, M, K, A1>& a, const smem_tile<T, N, K, A2>& b) {
+  multiply_stage(cx, acc, a, b, [] {});
+}
+
+/// The ring while it has something else to queue.
+template <class Cfg, class T, class Meanwhile>
+struct busy_ring {
+  ring_context<Cfg, T>& cx;
+  Meanwhile meanwhile;
+};
+template <class Cfg, class T, class Meanwhile, class Acc, class A, class B>
+MT_FN void mma(busy_ring<Cfg, T, Meanwhile>& busy, Acc& acc, const A& a, const B& b) {
+  if constexpr (as_halves<T> || by_lanes<T>) {
+    busy.meanwhile();
+    mma(busy.cx, acc, a, b);
+  } else {
+    multiply_stage(busy.cx, acc, a, b, busy.meanwhile);
   }
 }
 
@@ -535,9 +555,12 @@ MT_FN void ring_mainloop(Context& ctx, const tile_space& space, Load load, Compu
     for (int k = 0; k < space.k; ++k) {
       cx.copies.template wait<Cfg::stages - 2>();
       ctx.barrier();  // this stage is there for all waves, and all have left the one that is filled next
-      if (k + Cfg::stages - 1 < space.k) load(cx, stage[write], t, k + Cfg::stages - 1);
-      cx.copies.close_group();
-      compute(cx, acc, stage[read]);
+      const auto fill = [&] {  // after the first products, which need not wait until addresses are found
+        if (k + Cfg::stages - 1 < space.k) load(cx, stage[write], t, k + Cfg::stages - 1);
+        cx.copies.close_group();
+      };
+      busy_ring<Cfg, typename decltype(Stage::a)::element, decltype(fill)> busy{cx, fill};
+      compute(busy, acc, stage[read]);
       if (++read == Cfg::stages) read = 0;
       if (++write == Cfg::stages) write = 0;
     }

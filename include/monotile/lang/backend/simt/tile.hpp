@@ -397,17 +397,51 @@ struct vector_ahead {
   any_vector from;
   half_t raw[kLanes][L::elements];  // of either type: their bits
 };
+/// In exact layouts they wait unopened: no branch on the dtype makes a lane look at them.
 template <class L>
-MT_FN vector_ahead<L> load_ahead(Context&, const any_vector& from, const place<L>& at) {
-  vector_ahead<L> a{from, {}};
-  if constexpr (!L::streaming) {
+struct whole_vector_ahead {
+  any_vector from;
+  vector16 raw[kLanes][L::vectors];
+};
+template <class L>
+MT_FN auto load_ahead(Context&, const any_vector& from, const place<L>& at) {
+  if constexpr (L::exact && !L::streaming) {
+    static_assert(L::vector_elements == 8, "16 bytes of 16-bit elements");
+    whole_vector_ahead<L> a{from, {}};
     for (int l = 0; l < kLanes; ++l) {
       MT_TURN_OF(l);
-      if (from.dtype != DType::f32)
-        load_lane<cache::read_only, half_t, L>(a.raw[l], static_cast<const half_t*>(from.data), from.vectors, at, l, half_t{});
+      MT_UNROLL
+      for (int i = 0; i < L::vectors; ++i) {
+        const int c = at.local_col(l, i * 8);
+        if (from.dtype != DType::f32 && at.live[l] && c < at.limit)
+          a.raw[l][i] = load16(static_cast<const half_t*>(from.data) + at.first_col + c);
+      }
+    }
+    return a;
+  } else {
+    vector_ahead<L> a{from, {}};
+    if constexpr (!L::streaming) {
+      for (int l = 0; l < kLanes; ++l) {
+        MT_TURN_OF(l);
+        if (from.dtype != DType::f32)
+          load_lane<cache::read_only, half_t, L>(a.raw[l], static_cast<const half_t*>(from.data), from.vectors, at, l, half_t{});
+      }
+    }
+    return a;
+  }
+}
+template <class L>
+MT_WORD tile<float, L> arrived(Context& ctx, const whole_vector_ahead<L>& a, const place<L>& at) {
+  if (a.from.dtype == DType::f32) return load_bcast(ctx, a.from, at);
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int e = 0; e < L::elements; ++e) {
+      const uint16_t bits = element_of<half_t>(a.raw[l][e / 8], e % 8).bits;
+      t.v[l][e] = a.from.dtype == DType::bf16 ? promote(bfloat16_t{bits}) : promote(half_t{bits});
     }
   }
-  return a;
+  return t;
 }
 template <class L>
 MT_WORD tile<float, L> arrived(Context& ctx, const vector_ahead<L>& a, const place<L>& at) {
@@ -479,6 +513,52 @@ MT_WORD tile<float, L> load_codes(Context&, const any_view& from, const place<L>
     default: load_typed<int8_t>(t, from, at); break;
   }
   return t;
+}
+
+/// Rows of codes that are wanted later. In exact layouts, where they are whole vectors, they are loaded now and wait as they are; else when they are wanted.
+template <class L>
+struct codes_ahead {
+  any_view from;
+  vector8 raw[kLanes][L::vectors];
+};
+template <class L>
+MT_FN codes_ahead<L> load_ahead(Context&, const any_view& from, const place<L>& at) {
+  codes_ahead<L> a{from, {}};
+  if constexpr (L::exact && !L::streaming) {
+    const view<const uint8_t> rows = from.as<const uint8_t>();
+    for (int l = 0; l < kLanes; ++l) {
+      MT_TURN_OF(l);
+      const uint8_t* const p = rows.row(at.row[l]) + at.first_col;
+      MT_UNROLL
+      for (int i = 0; i < L::vectors; ++i) {
+        const int c = at.local_col(l, i * L::vector_elements);
+        if (at.live[l] && c < at.limit) a.raw[l][i] = load8(p + c);
+      }
+    }
+  }
+  return a;
+}
+template <class T, class L>
+MT_WORD tile<float, L> unpacked(const codes_ahead<L>& a) {
+  static_assert(L::vector_elements == 8, "codes come by eights");
+  tile<float, L> t;
+  for (int l = 0; l < kLanes; ++l) {
+    MT_UNROLL
+    for (int i = 0; i < L::vectors; ++i) unpack_codes<T>(t.v[l] + i * 8, a.raw[l][i]);
+  }
+  return t;
+}
+template <class L>
+MT_WORD tile<float, L> arrived(Context& ctx, const codes_ahead<L>& a, const place<L>& at) {
+  if constexpr (L::exact && !L::streaming) {
+    switch (a.from.dtype) {
+      case DType::f8_e4m3: return unpacked<e4m3_t>(a);
+      case DType::f8_e5m2: return unpacked<e5m2_t>(a);
+      default: return unpacked<int8_t>(a);
+    }
+  } else {
+    return load_codes(ctx, a.from, at);
+  }
 }
 template <class L>
 MT_WORD tile<float, L> load_any(Context&, const any_view& from, const place<L>& at, float absent = 0.0f) {
@@ -722,11 +802,17 @@ MT_FN tile<typename bare<T>::type, L> load_dup(Context&, const view<T>& from, co
   return t;
 }
 
-/// The index of each row, -1 for rows that do not exist.
+/// The index of each row, -1 for rows that do not exist. Loaded by words without a branch, so that nobody waits for it before it is looked at.
 template <class L>
 MT_FN row_value<int64_t, L> load_index(Context&, const any_index& from, const place<L>& at) {
   row_value<int64_t, L> r;
-  for (int l = 0; l < kLanes; ++l) r.v[l] = at.live[l] ? from.at(at.row[l]) : -1;
+  for (int l = 0; l < kLanes; ++l) {
+    const word_alias* const p = static_cast<const word_alias*>(from.data) + (from.wide ? 2 * at.row[l] : at.row[l]);
+    uint32_t low = UINT32_MAX, high = UINT32_MAX;
+    if (at.live[l]) low = p[0];
+    if (at.live[l] && from.wide) high = p[1];
+    r.v[l] = from.wide ? static_cast<int64_t>(uint64_t{high} << 32 | low) : int64_t{static_cast<int32_t>(low)};
+  }
   return r;
 }
 

@@ -60,6 +60,7 @@ inline void prefetch_map(const void*) {}
 inline void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, int w = 0) {
   emulated::copy_box(to, map, barrier, {x, y, z, w});
 }
+inline void foresee_box(const void*, int, int, int, int) {}
 inline void copy_box_multicast(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, uint16_t mask) {
   emulated::copy_box(to, map, barrier, {x, y, z, 0}, mask);
 }
@@ -73,6 +74,11 @@ inline void wait_stores_read() {
 }
 inline void stmatrix4(uint32_t row, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
   emulated::stmatrix4(row, {r0, r1, r2, r3});
+}
+template <class T>
+inline void note_unbounded(uint32_t& seen, uint32_t pair) {
+  constexpr uint32_t kExponent = dtype_of<T> == DType::f16 ? 0x7c00 : 0x7f80;
+  for (const uint32_t bits : {pair & 0xffff, pair >> 16}) seen |= (bits & kExponent) == kExponent ? 0x7fff7fff : 0;
 }
 inline uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t digits) {
   const uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
