@@ -215,22 +215,9 @@ struct Bench {
       if (v.dim != s.dim || s.mask.any() || s.codes || !fill::suits_copy_engine(args(s, b), v.bn)) continue;
       const auto launch = [this, v](Stream& on, const AttentionArgs& a) {
         const int64_t heads = fill::heads_per_tile(a, v.bm, true);
-        auto p = fill::prefill_params<kernels::RangeMask>(a, heads, v.bm / heads, v.bn);
+        auto p = fill::prefill_params<kernels::SpanMask>(a, heads, v.bm / heads, v.bn);
         fill::fill_score(p.score, a);
         p.queue = v.queue;
-        v.launch(on, Grid{info.units, 0}, p);
-      };
-      all.push_back({v.name, {}, launch, true, {}});
-    }
-    for (const proof::CodesVariant& v : proof::codes_variants()) {
-      if (!s.codes) continue;
-      const auto launch = [this, v](Stream& on, const AttentionArgs& a) {
-        const int64_t heads = fill::heads_per_tile(a, v.bm, true);
-        kernels::CodedParams<kernels::RangeMask> p{
-            fill::prefill_params<kernels::RangeMask>(a, heads, v.bm / heads, v.bn)};
-        fill::fill_score(p.score, a);
-        p.q_scale = p.k_scale = p.v_scale = code_scale;
-        p.queue = 0;
         v.launch(on, Grid{info.units, 0}, p);
       };
       all.push_back({v.name, {}, launch, true, {}});
@@ -516,7 +503,7 @@ int main(int argc, char** argv) {
       all.push_back(bench.chosen(s, buffers[0]));
     else
       all = bench.candidates(s, buffers[0]);
-    if (set == "variants" || set == "wide" || set == "codes") bench.add_variants(all, s, buffers[0]);
+    if (set == "variants" || set == "wide") bench.add_variants(all, s, buffers[0]);
     if (s.queries > 1 && !random_set) std::erase_if(all, [](const Candidate& c) { return c.name == "portable"; });
     if (!random_set && !s.mask.any() && set != "codes" && set != "variants") {
       const ScopedTarget ampere(Target::cuda_sm80);

@@ -13,17 +13,9 @@ namespace proof {
 struct Variant {
   const char* name;
   int dim, bm, bn;  ///< head dimension, rows of a tile, keys of a block
-  void (*launch)(monotile::Stream&, const monotile::Grid&, const monotile::kernels::PrefillParams<monotile::kernels::RangeMask>&);
+  void (*launch)(monotile::Stream&, const monotile::Grid&, const monotile::kernels::PrefillParams<monotile::kernels::SpanMask>&);
   int queue;  ///< PrefillParams::queue
 };
 std::vector<Variant> attention_variants();
-
-/// The same for codes of 8 bits.
-struct CodesVariant {
-  const char* name;
-  int bm, bn;
-  void (*launch)(monotile::Stream&, const monotile::Grid&, const monotile::kernels::CodedParams<monotile::kernels::RangeMask>&);
-};
-std::vector<CodesVariant> codes_variants();
 
 }  // namespace proof

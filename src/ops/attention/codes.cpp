@@ -19,7 +19,7 @@ const char* codes_refused(const AttentionArgs& a) {
   return nullptr;
 }
 
-using Params = kernels::CodedParams<kernels::RangeMask>;
+using Params = kernels::CodedParams<kernels::SpanMask>;
 
 // --- codes throughout -------------------------------------------------------------------------------------------------
 using Shape = prefill::turned_config;
@@ -35,7 +35,7 @@ const char* turned_supports(const AttentionArgs& a, const DeviceInfo& device) {
   if (const char* why = codes_refused(a)) return why;
   if (turned_kernel(a, device) == nullptr) return "not built for this target";
   if (a.max_query == 1) return "many queries only";
-  if (scores_of(a) != prefill::kMasks) return "masks alone";
+  if (scores_of(a) != prefill::kMasks || sees_two_spans(a)) return "masks alone, of one span of keys";
   if (a.q.dim(2) > Shape::da || a.out.dim(2) > Shape::dc) return "head dimensions up to 128";
   if (a.key_scale.rank > 1 || a.value_scale.rank > 1) return "scales for all or for each head";
   if (!suits_copy_engine(a, Shape::bn)) return "rows of whole 16 bytes, in pages of 8 tokens or more";
@@ -58,7 +58,7 @@ void turned_run(const Plan<AttentionArgs>& plan, Stream& stream, const Attention
   const auto stride = [](const TensorView& scale) {
     return static_cast<int32_t>(scale.dim(0) > 1 ? scale.step(0) : 0);
   };
-  Params p{prefill_params<kernels::RangeMask>(a, heads, Shape::bm / heads, Shape::bn)};
+  Params p{prefill_params<kernels::SpanMask>(a, heads, Shape::bm / heads, Shape::bn)};
   fill_score(p.score, a);
   p.q_scale = a.q_scale.as<const float>();
   p.k_scale = a.key_scale.as<const float>();

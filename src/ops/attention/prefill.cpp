@@ -75,7 +75,10 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
 
 void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
-  if (static_cast<Scores>(plan.config[2]) == prefill::kMasks) return launch<kernels::RangeMask>(plan, stream, a, workspace);
+  if (static_cast<Scores>(plan.config[2]) == prefill::kMasks)
+    return plan.config[0] == prefill::kPlain || is_code(a.key_cache.dtype)
+               ? launch<kernels::RangeMask>(plan, stream, a, workspace)
+               : launch<kernels::SpanMask>(plan, stream, a, workspace);
   if (static_cast<Scores>(plan.config[2]) == prefill::kTree) return launch<kernels::TreeMask>(plan, stream, a, workspace);
   launch<kernels::ScoredMask>(plan, stream, a, workspace);
 }

@@ -5,7 +5,7 @@
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_prefill128_bf16() {
-  register_prefill<bfloat16_t, prefill::up_to_128, kernels::RangeMask>(prefill::kMasks);
+  register_prefill<bfloat16_t, prefill::up_to_128, kernels::SpanMask>(prefill::kMasks);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

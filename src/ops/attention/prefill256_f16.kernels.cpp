@@ -5,7 +5,7 @@
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
 void register_kernels_prefill256_f16() {
-  register_prefill<half_t, prefill::up_to_256, kernels::RangeMask>(prefill::kMasks);
+  register_prefill<half_t, prefill::up_to_256, kernels::SpanMask>(prefill::kMasks);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

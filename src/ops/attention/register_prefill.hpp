@@ -24,14 +24,24 @@ constexpr bool spills(DType dtype, uint32_t dims) {
          (lang::kTarget == Target::cuda_sm80 || lang::kTarget == Target::cuda_sm90);
 }
 
+/// Where one kernel takes caches of codes as well, their masks may be of two spans.
+template <class Score>
+struct of_all_types {
+  using type = Score;
+};
+template <>
+struct of_all_types<kernels::SpanMask> {
+  using type = kernels::RangeMask;
+};
+
 /// CPU: one kernel for all types and dimensions, registered by the file of the first. Targets without the words: none.
 template <class T, uint32_t Dims, class Score>
 void register_prefill(uint32_t scores, const char* name = "attention.prefill") {
   if constexpr (!lang::kHasChains) {
   } else if constexpr (!lang::kHasLanes) {
     if constexpr (dtype_of<T> == DType::bf16 && Dims == prefill::up_to_64)
-      register_prefill_kernel<float, Score, prefill::kPlain, prefill::up_to_64, kernels::codes_t>(DType::none, scores,
-                                                                                                  name);
+      register_prefill_kernel<float, typename of_all_types<Score>::type, prefill::kPlain, prefill::up_to_64,
+                              kernels::codes_t>(DType::none, scores, name);
   } else {
     if constexpr (lang::kHasMfma) register_prefill_kernel<T, Score, prefill::kStaged, Dims>(dtype_of<T>, scores, name);
     if constexpr (lang::kHasRing && !spills(dtype_of<T>, Dims))

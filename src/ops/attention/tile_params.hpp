@@ -15,10 +15,13 @@
 
 namespace monotile::ops::attention_params {
 
+/// A window and a prefix let a query see two spans of keys, which the functor of masks alone does not know; that of caches of
+/// codes does.
+inline bool sees_two_spans(const AttentionArgs& a) { return a.window > 0 && a.prefix_length.defined(); }
 /// A negative scale turns the order of the scores, so that it is applied before the maximum is taken.
 inline prefill::Scores scores_of(const AttentionArgs& a) {
   if (a.tree_mask.defined()) return prefill::kTree;
-  const bool plain = a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
+  const bool plain = (!sees_two_spans(a) || is_code(a.key_cache.dtype)) && a.softcap == 0.0f && !a.alibi_slopes.defined() && !a.relative_bias.defined() && scale_of(a) > 0.0f;
   return plain ? prefill::kMasks : prefill::kScored;
 }
 inline bool rows_aligned(const TensorView& t) {

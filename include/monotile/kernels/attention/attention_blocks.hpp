@@ -17,6 +17,7 @@ struct PrefillTile {
   int sequence, group, kv_head, tokens;
   int first_token, first_query, length;
   KeySpan keys;       ///< that any of the queries may see
+  KeySpan whole;      ///< that all of them see, where the functor says so
   int first_key_row;  ///< dense caches: the row of key 0
 };
 
@@ -28,6 +29,10 @@ struct AttentionBlocks {
   using cache_element = Stored;
 
   const PrefillParams<Score>& p;
+
+  /// Functors may tell what all queries of a tile see, once per tile: copying warps ask for each block. Not where a tile has
+  /// one query, whose keys are cut.
+  static constexpr bool kKnowsWhole = Cfg::bm > 32 && requires(const Score& s) { s.whole(0, 0, 0, 0); };
 
   MT_FN int cols_a() const { return p.q.cols; }
   MT_FN int cols_c() const { return p.v.cols; }
@@ -67,12 +72,20 @@ struct AttentionBlocks {
     t.tokens = queries - first < p.q.box_y ? queries - first : p.q.box_y;
     t.first_token = start + first;
     t.first_query = first + t.length - queries;
-    t.keys = p.score.keys(t.sequence, t.first_query, t.first_query + t.tokens - 1, t.length);
+    const int last_query = t.first_query + t.tokens - 1;
+    t.keys = p.score.keys(t.sequence, t.first_query, last_query, t.length);
+    if constexpr (kKnowsWhole) t.whole = p.score.whole(t.sequence, t.first_query, last_query, t.length);
     return t;
   }
   MT_FN int blocks(const PrefillTile& t) const { return t.keys.end > 0 ? (t.keys.end + Cfg::bn - 1) / Cfg::bn : 0; }
   MT_FN Seen seen(const PrefillTile& t, int block) const {
     const int first = block * Cfg::bn, last = first + Cfg::bn - 1;
+    if constexpr (kKnowsWhole) {
+      if (p.score.knows_whole()) {
+        if (last < t.keys.first || first >= t.keys.end) return Seen::none;
+        return first >= t.whole.first && (last < t.length ? last : t.length - 1) < t.whole.end ? Seen::all : Seen::some;
+      }
+    }
     return p.score.block({t.sequence, t.first_query, t.first_query + t.tokens - 1, first,
                           last < t.length ? last : t.length - 1, t.length});
   }

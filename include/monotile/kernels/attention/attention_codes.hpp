@@ -12,9 +12,9 @@ struct CodedTile : PrefillTile {
 
 /// T: of the results. Heads of a tile share a scale.
 template <class Cfg, class Code, class T>
-struct AttentionCodes : AttentionPrefill<Cfg, Code, RangeMask> {
-  using Base = AttentionPrefill<Cfg, Code, RangeMask>;
-  using Params = CodedParams<RangeMask>;
+struct AttentionCodes : AttentionPrefill<Cfg, Code, SpanMask> {
+  using Base = AttentionPrefill<Cfg, Code, SpanMask>;
+  using Params = CodedParams<SpanMask>;
   using result = T;
   static constexpr int kRaise = 8;  ///< weights up to 256: e4m3 has 448, and 17 powers of 2 below
 

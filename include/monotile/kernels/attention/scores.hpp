@@ -42,7 +42,7 @@ struct EveryKey {
   MT_FN float score(float s, const QueryAt&, int /*key*/) const { return s; }
 };
 
-/// The library's own masks, chosen at run time: causal, window, prefix, ranges (documents).
+/// The library's own masks, chosen at run time: causal, window, prefix, ranges (documents). What a query sees may be two spans.
 struct RangeMask : EveryKey {
   bool causal = true;
   int window = 0;                   ///< 0: none
@@ -100,6 +100,13 @@ struct RangeMask : EveryKey {
   /// Is what a query sees one span of keys, which kernels compare with faster?
   MT_FN bool one_span() const { return prefix == nullptr; }
   MT_FN KeySpan span(const QueryAt& q, int length) const { return common(row(q).own, {0, length}); }
+  /// Are blocks known by comparing them with two spans of a tile, `keys` and `whole`?
+  MT_FN bool knows_whole() const { return one_span(); }
+  /// Keys that each of these queries sees.
+  MT_FN KeySpan whole(int sequence, int first_query, int last_query, int length) const {
+    return common({first_of(last_query, length), end_of(first_query, length)},
+                  {range_of(sequence, last_query, length).first, range_of(sequence, first_query, length).end});
+  }
   /// Without branches: it is asked for each element of a block.
   MT_FN bool sees(const Row& r, int key) const { return (static_cast<int>(holds(r.own, key)) | static_cast<int>(holds(r.prefix, key))) != 0; }
   /// By one comparison: keys before the span wrap around to large numbers.
@@ -107,6 +114,26 @@ struct RangeMask : EveryKey {
     const auto count = static_cast<uint32_t>(s.end > s.first ? s.end - s.first : 0);
     return static_cast<uint32_t>(key) - static_cast<uint32_t>(s.first) < count;
   }
+};
+
+/// The same where a query sees one span of keys: without a prefix beside a window.
+struct SpanMask : RangeMask {
+  using Row = KeySpan;
+  MT_FN KeySpan span_of(int sequence, int query, int length) const {
+    const int end = end_of(query, length), all = prefix_of(sequence);
+    return common({first_of(query, length), end > all ? end : all}, range_of(sequence, query, length));
+  }
+  MT_FN KeySpan keys(int sequence, int first_query, int last_query, int length) const {
+    return common({span_of(sequence, first_query, length).first, span_of(sequence, last_query, length).end}, {0, length});
+  }
+  MT_FN KeySpan whole(int sequence, int first_query, int last_query, int length) const {
+    return {span_of(sequence, last_query, length).first, span_of(sequence, first_query, length).end};
+  }
+  static constexpr bool one_span() { return true; }
+  static constexpr bool knows_whole() { return true; }
+  MT_FN KeySpan span(const QueryAt& q, int length) const { return common(row(q), {0, length}); }
+  MT_FN Row row(const QueryAt& q) const { return span_of(q.sequence, q.position, q.length); }
+  MT_FN bool sees(const Row& r, int key) const { return holds(r, key); }
 };
 
 /// And its own changes of scores, in this order: soft-cap, ALiBi, bias by distance.

@@ -1,9 +1,9 @@
 #pragma once
 // Chained products of codes of 8 bits on Hopper, whose matrix unit takes them along k alone: two warps turn each block of c
-// on its way, by 16-bit transposes and an exchange of bytes. Multiplying warpgroups have 64 rows of a tile each and multiply in
-// turns, so that some weigh while others multiply; the second product of a block is under way with the first of the next
-// one, and sums of its own. What a block adds to the sums is a product of its own, which fp32
-// adds up: the unit's own sums of codes lose bits over long rows. For sm_90a and the emulated one.
+// on its way, by 16-bit transposes and an exchange of bytes. Multiplying warpgroups have 64 rows of a tile each and go their
+// own ways (taking turns cost 5 % on an H200); the second product of a block is under way with the first of the next one.
+// What a block adds to the sums is a product of its own, which fp32 adds up: the unit's own sums of codes lose bits over
+// long rows. For sm_90a and the emulated one.
 
 #include "monotile/lang/backend/simt/chain_warpgroups.hpp"
 
@@ -175,18 +175,6 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     return static_cast<uint32_t>(
         same_for_all(hopper::operand_word(base + static_cast<uint32_t>(ring + static_cast<size_t>(at) * bytes))));
   };
-  // Products are issued in turns where nothing else keeps warpgroups apart: they wait for the same blocks, and would then
-  // multiply at the same time and weigh at the same time.
-  constexpr bool kInTurns = Cfg::variant % 2 == 0;
-  constexpr int kTurn = 1;  // named barriers
-  const auto in_turn = [&](auto issue) {
-    if constexpr (!kInTurns) return issue();
-    hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
-    issue();
-    const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
-    hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
-  };
-  if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   const auto at_of = [&](size_t ring, int number_of_barrier) {
     return base + static_cast<uint32_t>(ring) + 8 * static_cast<uint32_t>(number_of_barrier);
   };
@@ -217,7 +205,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     b.wait_full();
     next.word = told_word(memory.next[b.at()], lane);
     const uint32_t from = place(offsetof(Rings, b), sizeof(memory.b[0]), b.at());
-    in_turn([&] { issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from); });
+    issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, from);
     hopper::products_wait<0>();
     pin(s);
     b.release(lane);
@@ -247,7 +235,7 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
       wave_sync();  // all have read, before the first lane hands c back
     } else {
       const uint32_t from = place(offsetof(Rings, turned), sizeof(memory.turned[0]), turned.at());
-      in_turn([&] { issue_part(from); });
+      issue_part(from);
       add_part();
     }
     turned.release_stage(lane);
@@ -260,12 +248,10 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     };
     turned.count = b.count - 1;
     const uint32_t parity = b.parity(), parity_behind = turned.parity();
-    in_turn([&] {
-      hopper::barrier_wait(at_of(offsetof(Rings, b_at), kPlace), parity);
-      issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, operand_at(offsetof(Rings, b), sizeof(memory.b[0]), kPlace));
-      hopper::barrier_wait(at_of(offsetof(Rings, turned_at), kBehind), parity_behind);
-      issue_part(operand_at(offsetof(Rings, turned), sizeof(memory.turned[0]), kBehind));
-    });
+    hopper::barrier_wait(at_of(offsetof(Rings, b_at), kPlace), parity);
+    issue_first<Cfg::bm, Cfg::da, T>(cx, s, own_a, operand_at(offsetof(Rings, b), sizeof(memory.b[0]), kPlace));
+    hopper::barrier_wait(at_of(offsetof(Rings, turned_at), kBehind), parity_behind);
+    issue_part(operand_at(offsetof(Rings, turned), sizeof(memory.turned[0]), kBehind));
     next.word = told_word(memory.next[kPlace], lane);
     hopper::products_wait<1>();
     pin(s);
