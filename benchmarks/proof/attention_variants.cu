@@ -50,16 +50,16 @@ void launch_causal_alone(Stream& stream, const Grid& grid, const Params& given) 
 
 std::vector<Variant> attention_variants() {
   return {variant<128, 128, 128, 0>("128 x 128"),
-          variant<128, 128, 128, 0>("128 x 128, tiles in rounds", -1),
-          variant<128, 128, 128, 2>("128 x 128, tiles planned, in rounds", -1),
-          variant<128, 128, 128, 4>("128 x 128, results later"),
+          variant<128, 128, 128, 4>("128 x 128, tiles apart"),
+          variant<128, 128, 128, 0>("128 x 128, in rounds", -1),
+          variant<128, 128, 128, 2>("128 x 128, planned, in rounds", -1),
           {"128 x 128, causal mask alone", 128, 128, 128, &launch_causal_alone<128, 128, 128, 0>, 0},
-          {"128 x 128, causal mask alone, results later", 128, 128, 128, &launch_causal_alone<128, 128, 128, 4>, 0},
+          {"128 x 128, causal mask alone, tiles apart", 128, 128, 128, &launch_causal_alone<128, 128, 128, 4>, 0},
           variant<192, 128, 64, 0>("192 x 128"),
-          variant<192, 128, 64, 2>("192 x 128, tiles planned, in rounds", -1),
+          variant<192, 128, 64, 2>("192 x 128, planned, in rounds", -1),
           {"192 x 128, causal mask alone", 64, 192, 128, &launch_causal_alone<192, 128, 64, 0>, 0},
           variant<128, 64, 256, 0>("128 x 64"),
-          {"128 x 64, causal mask alone", 256, 128, 64, &launch_causal_alone<128, 64, 256, 0>, 0}};
+          variant<128, 64, 256, 4>("128 x 64, tiles apart")};
 }
 
 }  // namespace proof

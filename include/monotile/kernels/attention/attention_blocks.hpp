@@ -31,8 +31,9 @@ struct AttentionBlocks {
   const PrefillParams<Score>& p;
 
   /// Functors may tell what all queries of a tile see, once per tile: copying warps ask for each block. Not where a tile has
-  /// one query, whose keys are cut.
-  static constexpr bool kKnowsWhole = Cfg::bm > 32 && requires(const Score& s) { s.whole(0, 0, 0, 0); };
+  /// one query, whose keys are cut, nor where copying warps have 24 registers and the widest rows.
+  static constexpr bool kKnowsWhole =
+      Cfg::bm > 32 && (Cfg::da <= 128 || !Score::changes_scores) && requires(const Score& s) { s.whole(0, 0, 0, 0); };
 
   MT_FN int cols_a() const { return p.q.cols; }
   MT_FN int cols_c() const { return p.v.cols; }
@@ -111,11 +112,6 @@ struct AttentionBlocks {
   template <class Ctx, class Tile>
   MT_FN void load_a(Ctx& cx, Tile& q, const PrefillTile& t) const {
     copy_boxes(cx, q, p.q, [&](int) { return box_at{0, t.first_token, t.group, rows(t)}; });
-  }
-  /// Where that pays: before the tile's place is free.
-  template <class Ctx, class Tile>
-  MT_FN void foresee_a(Ctx& cx, Tile& q, const PrefillTile& t) const {
-    foresee_boxes(cx, q, p.q, box_at{0, t.first_token, t.group, rows(t)});
   }
   template <class Ctx, class Tile>
   MT_FN void load_b(Ctx& cx, Tile& k, const PrefillTile& t, int block) const {

@@ -164,12 +164,6 @@ MT_DEVICE void store_box(const void* map, uint32_t from, int x, int y, int z, in
                "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
                : "memory");
 }
-/// A box into the second-level cache.
-MT_DEVICE void foresee_box(const void* map, int x, int y, int z, int w) {
-  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(x), "r"(y), "r"(z),
-               "r"(w)
-               : "memory");
-}
 MT_DEVICE void close_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /// Waits until at most `Open` groups of stores still read shared memory.
 template <int Open>

@@ -25,8 +25,10 @@ struct warpgroup_chain_traits {
                                             : wants_more<Body> ? 240
                                                                : 232;
   static constexpr bool plans = Cfg::variant / 2 % 2 == 1;  ///< a warp finds out about tiles before they are needed
-  static constexpr bool later = Cfg::variant / 4 % 2 == 1;  ///< results leave under the first product of the next tile
-  static constexpr bool foresees = Cfg::variant / 8 % 2 == 1;  ///< rows of a come into the cache that all share, early
+  /// The last product of a tile is under way with the first of the next one, if registers allow: with 160 of them that spills
+  /// 130 bytes, where scores change up to 28.
+  template <class Body>
+  static constexpr bool joins = Cfg::variant / 4 % 2 == 0 && consumers == 2 && Body::looks_early;
   static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
@@ -248,15 +250,6 @@ MT_DEVICE void copy_boxes(chain_copies<Cfg>& cx, smem_tile<T, R, C, A>& to, cons
   }
 }
 
-/// The rows that `copy_boxes` will bring as a are asked for: a tile's are new, while b and c are often in the cache already.
-template <class Cfg, class T, int R, int C>
-MT_DEVICE void foresee_boxes(chain_copies<Cfg>&, const smem_tile<T, R, C, along::m>&, const box_view& from, const box_at& at) {
-  using Tile = smem_tile<T, R, C, along::m>;
-  if (!hopper::elect_one()) return;
-  MT_UNROLL
-  for (int panel = 0; panel < Tile::panels; ++panel) hopper::foresee_box(from.map, panel * Tile::panel_cols, at.x, at.y, at.z);
-}
-
 /// s = a b^T, issued: a tile of M rows and one of N, by the words of their operands.
 template <int M, int K, class T, class Cx, int N>
 MT_DEVICE void issue_first(Cx&, row_acc<mma_rows, 16, N>& s, uint32_t a, uint32_t b) {
@@ -287,14 +280,6 @@ template <int N>
 MT_DEVICE void pin(row_acc<mma_rows, 16, N>& acc) {
   hopper::pin(reinterpret_cast<float(&)[N / 2]>(acc.d));
 }
-
-/// Rows that leave later, rounded: by `leave`.
-template <class Cfg, class T, int D>
-struct chain_later : chain_consumer<Cfg, T> {
-  uint32_t words[D / 8][2];
-  box_at at;
-  bool left = true;
-};
 
 /// Do rows leave by whole blocks of 16 x 64? If not they are stored.
 template <class Cfg, class T, int D>
@@ -354,24 +339,6 @@ MT_DEVICE void store_rows(chain_consumer<Cfg, T>& cx, const box_view& to, const 
   if (!leaves_by_blocks(cx, to, at, acc)) return;
   leave_by_blocks<D>(cx, to, at, [&](int block, int half) { return rounded_pair<T>(acc, block, half); });
 }
-template <class Cfg, class T, int D>
-MT_DEVICE void store_rows(chain_later<Cfg, T, D>& cx, const box_view& to, const box_at& at, row_acc<mma_rows, 16, D>& acc) {
-  cx.left = !leaves_by_blocks(cx, to, at, acc);
-  cx.at = at;
-  MT_UNROLL
-  for (int block = 0; block < D / 8; ++block) {
-    MT_UNROLL
-    for (int half = 0; half < 2; ++half) cx.words[block][half] = rounded_pair<T>(acc, block, half);
-  }
-}
-/// What was stored last leaves, if it is still here.
-template <class Cfg, class T, int D>
-MT_DEVICE void leave(chain_later<Cfg, T, D>& cx, const box_view& to) {
-  if (cx.left) return;
-  leave_by_blocks<D>(cx, to, cx.at, [&](int block, int half) { return cx.words[block][half]; });
-  cx.left = true;
-}
-
 /// Rows of c from `rows` on do not exist, but the copy engine brought what lies there (pages have unused slots): they
 /// become 0. True if this lane saw an inf or a NaN in the others.
 template <int Lanes, class T, int R, int C, along A>
@@ -591,10 +558,6 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   each_copied<warpgroup_chain_traits<Cfg>::plans>(
       body, memory, total, plan, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
         const bool any = now >= 0;
-        if constexpr (warpgroup_chain_traits<Cfg>::foresees) {
-          chain_copies<Cfg> to_a{};
-          if (any) body.foresee_a(to_a, memory.a, t);
-        }
         for (bool first = true; first || now >= 0; first = false) {
           if (now >= 0) now = copy_b(t, now);
           if (first) copy_a(t, any);  // after the first b, whose memory is free earlier
@@ -660,9 +623,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   using Traits = warpgroup_chain_traits<Cfg>;
   const uint32_t base = shared_address(&memory);
   constexpr int kTurn = 1;  // named barriers of the warpgroups: the matrix unit is its own
-  constexpr bool kInTurns = Cfg::variant % 2 == 0;
   chain_consumer<Cfg, T> cx{number * 64 + warp * 16, lane, memory.result};
-  chain_later<Cfg, T, DC> results{cx};
   // c is one block behind b: a count of its own would take a register.
   const auto behind = [&] {
     auto cursor = c;
@@ -682,13 +643,12 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     at_c = place(offsetof(Memory, c), sizeof(memory.c[0]), number_of_b - 1, Cfg::bn * 128);
   };
   const auto in_turn = [&](auto issue) {  // numbers of barriers are computed here, not kept in registers
-    if constexpr (!kInTurns) return issue();
     hopper::named_barrier_sync(kTurn + static_cast<int>(static_cast<uint32_t>(unforeseen(cx.first_row)) / 64), 256);
     issue();
     const uint32_t after = static_cast<uint32_t>(unforeseen(cx.first_row)) / 64 + 1;
     hopper::named_barrier_arrive(kTurn + (after == Traits::consumers ? 0 : static_cast<int>(after)), 256);
   };
-  if (kInTurns && number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
+  if (number == Traits::consumers - 1) hopper::named_barrier_arrive(kTurn, 256);
   row_acc<mma_rows, 16, Cfg::bn> s;
   row_acc<mma_rows, 16, DC> o;
   row_operand<mma_rows, 16, Cfg::bn> weights;
@@ -700,7 +660,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
   // What rows see is looked up under the first product of a tile, where registers are left.
-  constexpr bool kEarly = Body::looks_early;
+  constexpr bool kEarly = Body::looks_early, kJoins = Traits::template joins<Body>;
   // Read while the first product runs: what is handed back does not wait for it then.
   const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
@@ -782,113 +742,191 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     if constexpr (kLate) first_done();
     b.next();
   };
-  while (true) {
-    clear(cx, o);
-    pin(o);  // here, while the next tile is waited for, and not where it is needed
-    a.wait_full();
-    const int state_of_tile = told(memory.tiles[a.count % 2]);
-    if (state_of_tile == 0) break;
-    const auto& t = memory.tile[a.count % 2];
-    auto state = body.begin(cx, t);
-    bool more = state_of_tile > 1;
-    if (more) {
-      b.wait_full();
-      next.word = told(memory.block[b.at()]);
-    } else {
-      a.release(lane);
-    }
-    bool fresh = true;  // sums are zeros
-    while (more) {  // once, but for blocks that are multiplied one by one
-      chain_block block = next;
-      b.wait_full();
-      find_places(b.count);
-      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-      in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
-      if constexpr (!kLate) look_ahead();
-      if constexpr (Traits::later) leave(results, body.p.out);
-      if constexpr (kEarly) body.look(cx, state, t, block.hides());
-      hopper::products_wait<0>();
-      pin(s);
-      if constexpr (!kLate) first_done();
-      if constexpr (!kEarly) body.look(cx, state, t, block.hides());
-      const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
-      if (!fresh) scale_rows(cx, o, rescale, scale);
-      fresh = false;
-      as_operand<T>(weights, s);
-      if constexpr (kLate) first_done();
-      b.next();
-      bool one_by_one = false;
-      const auto inspected = [&] {
-        behind().wait_full();  // or the barrier might still be in a phase that looks the same
-        hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
-        one_by_one = told(memory.unbounded[behind().at()]) != 0;
-        return !one_by_one;
-      };
-      const auto ready = [&] {  // c of this block and b of the next one are there
-        if (block.hides()) {
-          if (!inspected()) return false;
-          b.wait_full();
-        } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
-          b.wait_full();
-          behind().wait_full();
-        }
-        return true;
-      };
-      while (true) {
-        if constexpr (!Body::wants_registers) {
-          static_assert(Cfg::stages == 2);
-          while (next.is_plain()) {
-            if (block.hides() && !inspected()) break;
-            block = next;
-            if (b.at() == 0) {
-              overlapped(block, state, t, known<false>{}, chain_place<0>{});
-            } else {
-              overlapped(block, state, t, known<false>{}, chain_place<1>{});
-            }
+  // The second product of the block before, alone.
+  const auto second = [&] {
+    if constexpr (kLate) find_places(b.count);
+    const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
+    in_turn([&] { issue_second(cx, o, weights, from_c); });
+    hopper::products_wait<0>();
+    pin(o);
+  };
+  const auto second_of_seen = [&] {
+    constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
+    static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
+    if (lane == 0) hopper::wait_stores_read<0>();
+    product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
+    wave_sync();  // all have read, before the first lane hands c back
+    clear(cx, s);  // or what the next product overwrites would be kept until here
+  };
+  // From the scores of a first block, which are there, to weights of the last one, and `last` if its second product is still
+  // to come. If one is done one by one, blocks may be left. `fresh`: sums are zeros.
+  const auto go_on = [&](chain_block& block, auto& state, const auto& t, bool& fresh, bool& more, bool& pending) {
+    const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
+    if (!fresh) scale_rows(cx, o, rescale, scale);
+    fresh = false;
+    as_operand<T>(weights, s);
+    if constexpr (kLate) first_done();
+    b.next();
+    bool one_by_one = false;
+    const auto inspected = [&] {
+      behind().wait_full();  // or the barrier might still be in a phase that looks the same
+      hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
+      one_by_one = told(memory.unbounded[behind().at()]) != 0;
+      return !one_by_one;
+    };
+    const auto ready = [&] {  // c of this block and b of the next one are there
+      if (block.hides()) {
+        if (!inspected()) return false;
+        b.wait_full();
+      } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
+        b.wait_full();
+        behind().wait_full();
+      }
+      return true;
+    };
+    while (true) {
+      if constexpr (!Body::wants_registers) {
+        static_assert(Cfg::stages == 2);
+        while (next.is_plain()) {
+          if (block.hides() && !inspected()) break;
+          block = next;
+          if (b.at() == 0) {
+            overlapped(block, state, t, known<false>{}, chain_place<0>{});
+          } else {
+            overlapped(block, state, t, known<false>{}, chain_place<1>{});
           }
-          find_places(b.count);
-          if (one_by_one) break;
         }
-        if (next.word < 0 || !ready()) break;
-        block = next;
-        if constexpr (Body::wants_registers) {
-          overlapped(block, state, t, block.hides(), chain_place<-1>{});
-        } else {
-          overlapped(block, state, t, known<true>{}, chain_place<-1>{});
-        }
+        find_places(b.count);
+        if (one_by_one) break;
       }
-      more = next.word >= 0;
-      if (!more) {
-        if (block.hides()) {
-          inspected();
-        } else {
-          behind().wait_full();
-        }
-      }
-      if (one_by_one) {
-        constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
-        static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
-        if (lane == 0) hopper::wait_stores_read<0>();
-        product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
-        wave_sync();  // all have read, before the first lane hands c back
-        clear(cx, s);  // or what the next product overwrites would be kept until here
+      if (next.word < 0 || !ready()) break;
+      block = next;
+      if constexpr (Body::wants_registers) {
+        overlapped(block, state, t, block.hides(), chain_place<-1>{});
       } else {
-        if constexpr (kLate) find_places(b.count);
-        const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
-        in_turn([&] { issue_second(cx, o, weights, from_c); });
-        hopper::products_wait<0>();
-        pin(o);
+        overlapped(block, state, t, known<true>{}, chain_place<-1>{});
       }
-      behind().release_stage(lane);
     }
-    if constexpr (Traits::later) {
-      leave(results, body.p.out);  // of a tile before this one, which had no block
-      body.finish(results, state, o, t);
+    more = next.word >= 0;
+    if (!more) {
+      if (block.hides()) {
+        inspected();
+      } else {
+        behind().wait_full();
+      }
+    }
+    if (one_by_one) {
+      second_of_seen();
+    } else if constexpr (kJoins) {
+      pending = true;
+      return;
     } else {
+      second();
+    }
+    behind().release_stage(lane);
+  };
+  // 0: there are no more tiles; 1: this one sees no block; 2: it does.
+  const auto await_tile = [&] {
+    a.wait_full();
+    return told(memory.tiles[a.count % 2]);
+  };
+  const auto await_block = [&] {
+    b.wait_full();
+    next.word = told(memory.block[b.at()]);
+  };
+  if constexpr (!kJoins) {
+    while (true) {
+      clear(cx, o);
+      pin(o);  // here, while the next tile is waited for, and not where it is needed
+      const int found = await_tile();
+      if (found == 0) break;
+      const auto& t = memory.tile[a.count % 2];
+      auto state = body.begin(cx, t);
+      bool more = found > 1;
+      if (more) {
+        await_block();
+      } else {
+        a.release(lane);
+      }
+      bool fresh = true, pending = false;
+      while (more) {  // once, but for blocks that are multiplied one by one
+        chain_block block = next;
+        b.wait_full();
+        find_places(b.count);
+        const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
+        in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
+        if constexpr (!kLate) look_ahead();
+        if constexpr (kEarly) body.look(cx, state, t, block.hides());
+        hopper::products_wait<0>();
+        pin(s);
+        if constexpr (!kLate) first_done();
+        if constexpr (!kEarly) body.look(cx, state, t, block.hides());
+        go_on(block, state, t, fresh, more, pending);
+      }
       body.finish(cx, state, o, t);
     }
+  } else {
+    using State = decltype(body.begin(cx, memory.tile[0]));
+    State state;
+    int slot = 0;          // of the tile
+    bool open = false;     // it wants to be finished
+    bool pending = false;  // after the second product of its last block
+    bool more = false;     // or blocks of it are left, while the one before was multiplied one by one
+    while (true) {
+      bool fresh = !more;
+      const int found = fresh ? await_tile() : 2;
+      State begun = state;
+      if (fresh && found > 0) begun = body.begin(cx, memory.tile[a.count % 2]);
+      if (fresh && found > 1) await_block();
+      chain_block block = next;
+      if (found > 1) {
+        b.wait_full();
+        find_places(b.count);
+        const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
+        const auto meanwhile = [&] {
+          look_ahead();
+          body.look(cx, begun, memory.tile[a.count % 2], block.hides());
+        };
+        if (pending) {
+          in_turn([&] {
+            issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b);
+            issue_second(cx, o, weights, from_c);
+          });
+          meanwhile();
+          hopper::products_wait<0>();
+          pin(s);
+          pin(o);
+          behind().release_stage(lane);
+        } else {
+          in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
+          meanwhile();
+          hopper::products_wait<0>();
+          pin(s);
+        }
+        b.release_stage(lane);
+      } else if (pending) {
+        second();
+        behind().release_stage(lane);
+      }
+      pending = false;
+      if (open && fresh) body.finish(cx, state, o, memory.tile[slot]);
+      if (found == 0) break;
+      if (fresh) {
+        clear(cx, o);
+        pin(o);
+        slot = static_cast<int>(a.count % 2);
+      }
+      open = true;
+      state = begun;
+      if (found == 1) {
+        a.release(lane);
+        continue;
+      }
+      a.release_if(next.word < 0, lane);  // here, since who copies may then overwrite the tile before
+      find_places(b.count + 1);
+      go_on(block, state, memory.tile[slot], fresh, more, pending);
+    }
   }
-  if constexpr (Traits::later) leave(results, body.p.out);
   if (lane == 0) hopper::wait_stores_read<0>();
 }
 

@@ -60,7 +60,6 @@ inline void prefetch_map(const void*) {}
 inline void copy_box(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, int w = 0) {
   emulated::copy_box(to, map, barrier, {x, y, z, w});
 }
-inline void foresee_box(const void*, int, int, int, int) {}
 inline void copy_box_multicast(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z, uint16_t mask) {
   emulated::copy_box(to, map, barrier, {x, y, z, 0}, mask);
 }
