@@ -1,4 +1,4 @@
-// Loops of prefill attention beside each other: the same kernel with other numbers. `Loop` is chain_config's variant.
+// Loops of prefill attention beside each other: the same kernel with other numbers.
 #define MONOTILE_TARGET_CUDA
 #define MONOTILE_TARGET_NAME cuda_sm90
 
@@ -15,13 +15,13 @@ namespace {
 using namespace monotile;  // NOLINT
 using Params = kernels::PrefillParams<kernels::SpanMask>;
 
-template <int BM, int BN, int Dim, int Loop>
-using Config = lang::chain_config<lang::schedule::pingpong, BM, BN, Dim, Dim, 2, 32, 1, 1, Loop>;
+template <int BM, int BN, int Dim>
+using Config = lang::chain_config<lang::schedule::pingpong, BM, BN, Dim, Dim, 2>;
 
 /// `queue`: the slot of its counts, where programs take tiles by tickets; -1: each has its own by number.
-template <int BM, int BN, int Dim, int Loop>
+template <int BM, int BN, int Dim>
 Variant variant(const char* name, int queue = 0) {
-  using K = kernels::AttentionPrefill<Config<BM, BN, Dim, Loop>, bfloat16_t, kernels::SpanMask>;
+  using K = kernels::AttentionPrefill<Config<BM, BN, Dim>, bfloat16_t, kernels::SpanMask>;
   return {name, Dim, BM, BN, &lang::launch_chain<K, Params>, queue};
 }
 
@@ -36,30 +36,26 @@ struct CausalAlone : kernels::EveryKey {
   MT_FN kernels::KeySpan span(const kernels::QueryAt& q, int length) const { return {0, end(q.position, length)}; }
   MT_FN bool sees(const kernels::QueryAt& q, int key) const { return key < end(q.position, q.length); }
 };
-template <int BM, int BN, int Dim, int Loop>
+template <int BM, int BN, int Dim>
 void launch_causal_alone(Stream& stream, const Grid& grid, const Params& given) {
   using Own = kernels::PrefillParams<CausalAlone>;
   Own p{};
   static_assert(offsetof(Own, scale_log2) == offsetof(Params, scale_log2));
   std::memcpy(static_cast<void*>(&p), &given, offsetof(Own, scale_log2) + sizeof p.scale_log2);
   p.score.causal = given.score.causal;
-  lang::launch_chain<kernels::AttentionPrefill<Config<BM, BN, Dim, Loop>, bfloat16_t, CausalAlone>>(stream, grid, p);
+  lang::launch_chain<kernels::AttentionPrefill<Config<BM, BN, Dim>, bfloat16_t, CausalAlone>>(stream, grid, p);
 }
 
 }  // namespace
 
 std::vector<Variant> attention_variants() {
-  return {variant<128, 128, 128, 0>("128 x 128"),
-          variant<128, 128, 128, 4>("128 x 128, tiles apart"),
-          variant<128, 128, 128, 0>("128 x 128, in rounds", -1),
-          variant<128, 128, 128, 2>("128 x 128, planned, in rounds", -1),
-          {"128 x 128, causal mask alone", 128, 128, 128, &launch_causal_alone<128, 128, 128, 0>, 0},
-          {"128 x 128, causal mask alone, tiles apart", 128, 128, 128, &launch_causal_alone<128, 128, 128, 4>, 0},
-          variant<192, 128, 64, 0>("192 x 128"),
-          variant<192, 128, 64, 2>("192 x 128, planned, in rounds", -1),
-          {"192 x 128, causal mask alone", 64, 192, 128, &launch_causal_alone<192, 128, 64, 0>, 0},
-          variant<128, 64, 256, 0>("128 x 64"),
-          variant<128, 64, 256, 4>("128 x 64, tiles apart")};
+  return {variant<128, 128, 128>("128 x 128"),
+          variant<128, 128, 128>("128 x 128, in rounds", -1),
+          {"128 x 128, causal mask alone", 128, 128, 128, &launch_causal_alone<128, 128, 128>, 0},
+          variant<192, 128, 64>("192 x 128"),
+          {"192 x 128, causal mask alone", 64, 192, 128, &launch_causal_alone<192, 128, 64>, 0},
+          variant<128, 64, 256>("128 x 64"),
+          {"128 x 64, causal mask alone", 256, 128, 64, &launch_causal_alone<128, 64, 256>, 0}};
 }
 
 }  // namespace proof

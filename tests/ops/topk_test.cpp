@@ -56,9 +56,12 @@ void check_odd_sizes(Device device, bool slow, std::initializer_list<int64_t> le
 }
 
 TEST_P(TopKTest, OddSizes) { check_odd_sizes(device(), slow(), {1, 7, 8, 9, 100, 128, 640}); }
-TEST_P(TopKTest, OddSizesOfLongRows) { check_odd_sizes(device(), slow(), {2048, 2049, 8192}); }
-TEST_P(TopKTest, OddSizesOfLongerRows) { check_odd_sizes(device(), slow(), {8193, 16400}); }
-TEST_P(TopKTest, OddSizesOfLongestRows) { check_odd_sizes(device(), slow(), {40001}); }
+TEST_P(TopKTest, OddSizesOf2048) { check_odd_sizes(device(), slow(), {2048}); }
+TEST_P(TopKTest, OddSizesOf2049) { check_odd_sizes(device(), slow(), {2049}); }
+TEST_P(TopKTest, OddSizesOf8192) { check_odd_sizes(device(), slow(), {8192}); }
+TEST_P(TopKTest, OddSizesOf8193) { check_odd_sizes(device(), slow(), {8193}); }
+TEST_P(TopKTest, OddSizesOf16400) { check_odd_sizes(device(), slow(), {16400}); }
+TEST_P(TopKTest, OddSizesOf40001) { check_odd_sizes(device(), slow(), {40001}); }
 
 TEST_P(TopKTest, AllOfARowIsASort) {
   for (const int64_t cols : {5, 300, 2048}) {

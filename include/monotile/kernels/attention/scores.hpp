@@ -119,7 +119,9 @@ struct RangeMask : EveryKey {
 /// The same where a query sees one span of keys: without a prefix beside a window.
 struct SpanMask : RangeMask {
   using Row = KeySpan;
+  bool causal_alone = false;  ///< or not even that: no window, prefix or ranges are to be looked up
   MT_FN KeySpan span_of(int sequence, int query, int length) const {
+    if (causal_alone) return {0, end_of(query, length)};
     const int end = end_of(query, length), all = prefix_of(sequence);
     return common({first_of(query, length), end > all ? end : all}, range_of(sequence, query, length));
   }

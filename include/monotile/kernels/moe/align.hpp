@@ -108,16 +108,10 @@ struct AlignPlace {
     const int32_t rest = p.capacity - end, share = (rest + chunks - 1) / chunks, begin = chunk * share;
     for_items(ctx, rest - begin < share ? rest - begin : share, [=](int32_t i) { sorted[end + begin + i] = pairs; });
 
-    if (chunk != 0) return;
-    int32_t *const counts = p.counts, *const offsets = p.offsets, *const block_experts = p.block_experts;
-    for_items(ctx, experts, [=](int32_t e) {
-      offsets[e] = starts[e];
-      if (counts != nullptr) counts[e] = totals[e];
-      if (e == experts - 1) offsets[experts] = end;
-    });
-    if (block_experts == nullptr) return;
-    for_items(ctx, p.capacity / block, [=](int32_t b) {
-      const int32_t at = b * block;
+    int32_t* const block_experts = p.block_experts;
+    const int32_t blocks = block_experts == nullptr ? 0 : p.capacity / block;
+    for_items(ctx, (blocks - chunk + chunks - 1) / chunks, [=](int32_t i) {
+      const int32_t b = chunk + i * chunks, at = b * block;
       if (at >= end) {
         block_experts[b] = -1;
         return;
@@ -132,6 +126,14 @@ struct AlignPlace {
         }
       }
       block_experts[b] = low;
+    });
+
+    if (chunk != 0) return;
+    int32_t *const counts = p.counts, *const offsets = p.offsets;
+    for_items(ctx, experts, [=](int32_t e) {
+      offsets[e] = starts[e];
+      if (counts != nullptr) counts[e] = totals[e];
+      if (e == experts - 1) offsets[experts] = end;
     });
   }
 };

@@ -38,12 +38,67 @@ struct alignas(1024) chain_memory {
   int unbounded[2];  ///< set by a wave that finds inf or NaN in c; two, so that one may be reset
 };
 
+/// Rows of b or c that start on 16 bytes. Where a block is one box, a lane's places follow from each other by additions; else
+/// boxes are powers of two, as divisors of a block, and some look-ups are under way together.
+template <class Cfg, class T, int R, int C, along A, class Place>
+MT_FN void copy_aligned_rows(chain_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
+  using Tile = smem_tile<T, R, C, A>;
+  constexpr int kVector = 8, kChunks = C / kVector, kThreads = chain_traits<Cfg>::threads, kStep = kThreads / kChunks;
+  constexpr int kTimes = R / kStep, kAtOnce = kTimes < 4 || kThreads < 128 ? 2 : 4;
+  static_assert(kThreads % kChunks == 0 && R % (kStep * kAtOnce) == 0);
+  const T* const data = static_cast<const T*>(from.data);
+  const auto add = [&](int l, int r, const T* row, bool exists) {
+    const int chunk = cx.program.thread(l) % kChunks, col = chunk * kVector, left = from.cols - col;
+    const int count = !exists || left <= 0 ? 0 : left < kVector ? left : kVector;
+    cx.copies.add(to.data + Tile::offset(r, chunk), count == 0 ? data : row + col, count * static_cast<int>(sizeof(T)),
+                  cx.lane(l), r, 0);
+  };
+  if (from.box_x >= R) {
+    const box_at at = place(0);
+    const int64_t further = kStep * from.stride_x;
+    const T* row[kLanes];
+    for (int l = 0; l < kLanes; ++l)
+      row[l] = data + from.offset(at.x + cx.program.thread(l) / kChunks, at.y, at.z);
+    MT_NO_UNROLL
+    for (int first = 0; first < kTimes; first += kAtOnce) {
+      MT_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        for (int l = 0; l < kLanes; ++l) {
+          const int r = cx.program.thread(l) / kChunks + (first + i) * kStep;
+          add(l, r, row[l], r < at.rows);
+          row[l] += further;
+        }
+      }
+    }
+    return;
+  }
+  const int shift = lowest_bit(static_cast<uint32_t>(from.box_x));
+  MT_NO_UNROLL
+  for (int first = 0; first < kTimes; first += kAtOnce) {
+    box_at at[kAtOnce][kLanes];
+    MT_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      for (int l = 0; l < kLanes; ++l) at[i][l] = place((cx.program.thread(l) / kChunks + (first + i) * kStep) >> shift);
+    }
+    MT_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      for (int l = 0; l < kLanes; ++l) {
+        const int r = cx.program.thread(l) / kChunks + (first + i) * kStep, within = r & (from.box_x - 1);
+        add(l, r, data + from.offset(at[i][l].x + within, at[i][l].y, at[i][l].z), within < at[i][l].rows);
+      }
+    }
+  }
+}
+
 /// The rows of a tile, box by box: place(number of the box) says where it is. What does not exist becomes 0.
 template <class Cfg, class T, int R, int C, along A, class Place>
 MT_FN void copy_boxes(chain_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kVector = 8, kChunks = C / kVector, kThreads = chain_traits<Cfg>::threads;
   static_assert(R * kChunks % kThreads == 0, "every lane copies the same number of chunks");
+  if constexpr (A == along::n) {
+    if (from.vectors) return copy_aligned_rows(cx, to, from, place);
+  }
   const int box = from.box_x * from.box_y;
   const T* const data = static_cast<const T*>(from.data);
   MT_NO_UNROLL

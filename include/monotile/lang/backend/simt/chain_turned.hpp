@@ -159,9 +159,9 @@ MT_DEVICE void turned_chain(Context& ctx, const Body& body, int total) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
     const int warp = warp_of_group();
     if (warp == 0) {
-      copy_first_operands<Cfg>(body, memory, total, 0, a, b);
+      copy_first_operands<Cfg>(body, memory, total, a, b);
     } else if (warp == 1) {
-      copy_second_operand<Cfg>(body, memory, total, 0, c);
+      copy_second_operand<Cfg>(body, memory, total, c);
     } else {
       turn_chain<Cfg>(memory, warp - 2, lane, c, turned);
     }

@@ -24,12 +24,7 @@ struct warpgroup_chain_traits {
   static constexpr int consumer_registers = consumers == 3     ? 160
                                             : wants_more<Body> ? 240
                                                                : 232;
-  static constexpr bool plans = Cfg::variant / 2 % 2 == 1;  ///< a warp finds out about tiles before they are needed
-  /// The last product of a tile is under way with the first of the next one, if registers allow: with 160 of them that spills
-  /// 130 bytes, where scores change up to 28.
-  template <class Body>
-  static constexpr bool joins = Cfg::variant / 4 % 2 == 0 && consumers == 2 && Body::looks_early;
-  static constexpr int inspectors = plans ? 1 : 2;  ///< warps; two others of their warpgroup copy
+  static constexpr int inspectors = 2;  ///< warps; two others of their warpgroup copy
   static constexpr int result_slots = 2, slot_bytes = 16 * 128;  ///< per warp, blocks of 16 rows on their way out
   static_assert(consumers == 2 || consumers == 3, "registers are shared out for two or three multiplying warpgroups");
 };
@@ -72,10 +67,6 @@ struct alignas(1024) warpgroup_chain_memory {
   chain_tickets tickets;
   uint64_t inspected[Cfg::stages];
   // Written by the copying warps before they hand over a, b, c.
-  static constexpr int plans = Traits::plans ? 2 : 1;
-  alignas(8) chain_barriers<plans> plan_at;
-  Tile plan[plans];
-  int planned[plans];  ///< 0: there are no more; else chain_block of the first block, and two more: 1 if there is none
   Tile tile[2];            ///< of two, since a tile is finished after its a is released
   int tiles[2];            ///< 0: there are no more; 1: the tile sees no block; 2: it does
   int block[Cfg::stages];  ///< chain_block of b; read for the first one of a tile
@@ -478,58 +469,23 @@ MT_DEVICE int block_after(const Body& body, const Tile& t, int j) {
   const bool partial = body.partial(t, j), cut = body.rows_of_block(t, j) < Body::Config::bn;
   return j << chain_block::bits | (partial ? chain_block::partial : 0) | (cut ? chain_block::cut : 0);
 }
-/// Finds out about tiles and their first blocks, for those who copy: tables are read and sizes divided meanwhile.
-template <class Body, class Memory, class P>
-MT_DEVICE void plan_tiles(const Body& body, Memory& memory, int total, P plan) {
-  chain_tiles<Body> tiles{body, memory.tickets, total};
-  while (true) {
-    const int index = tiles.in_rounds();
-    if (index >= total) break;
-    const auto t = body.tile(index);
-    if (!t.exists) continue;
-    const int first = block_after(body, t, body.blocks(t));
-    plan.wait_empty();
-    if (hopper::elect_one()) {
-      memory.plan[plan.at()] = t, memory.planned[plan.at()] = first + 2;
-      hopper::barrier_arrive(plan.full());
-    }
-    wave_sync();
-    plan.next();
-  }
-  plan.wait_empty();
-  if (!hopper::elect_one()) return;
-  memory.planned[plan.at()] = 0;
-  hopper::barrier_arrive(plan.full());
-}
 /// f(tile, its first block), for a copying warp. `next`: gives the number of its next tile; `none`: after a tile that has no
 /// block, or does not exist.
-template <bool Plans, class Body, class Memory, class P, class Next, class None, class F>
-MT_DEVICE void each_copied(const Body& body, Memory& memory, int total, P plan, Next next, None none, F f) {
-  if constexpr (Plans) {
-    const int lane = thread_number() % 32;
-    while (true) {
-      plan.wait_full();
-      const int first = told_word(memory.planned[plan.at()], lane);
-      if (first == 0) return;
-      const auto t = all_from_lane(memory.plan[plan.at()], 0, lane == 0);
-      plan.release(lane);
-      f(t, first - 2);
-    }
-  } else {
-    while (true) {
-      const int index = next();
-      if (index >= total) return;
-      const auto t = body.tile(index);
-      const int first = t.exists ? block_after(body, t, body.blocks(t)) : -1;
-      if (first < 0) none();
-      if (t.exists) f(t, first);
-    }
+template <class Body, class Next, class None, class F>
+MT_DEVICE void each_copied(const Body& body, int total, Next next, None none, F f) {
+  while (true) {
+    const int index = next();
+    if (index >= total) return;
+    const auto t = body.tile(index);
+    const int first = t.exists ? block_after(body, t, body.blocks(t)) : -1;
+    if (first < 0) none();
+    if (t.exists) f(t, first);
   }
 }
 /// Copies a and b, and tells the others which tiles and blocks there are. What it does for a block is to take less time
 /// than the products of one.
-template <class Cfg, class Body, class Memory, class P, class A, class B>
-MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, P plan, A a, B b) {
+template <class Cfg, class Body, class Memory, class A, class B>
+MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, A a, B b) {
   chain_tiles<Body> tiles{body, memory.tickets, total};
   const auto ask = [&] { tiles.ask(); };
   const auto copy_b = [&](const auto& t, int now) {
@@ -555,8 +511,8 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
     }
     a.next();
   };
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(
-      body, memory, total, plan, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
+  each_copied(
+      body, total, [&] { return tiles.draw(); }, ask, [&](const auto& t, int now) {
         const bool any = now >= 0;
         for (bool first = true; first || now >= 0; first = false) {
           if (now >= 0) now = copy_b(t, now);
@@ -570,11 +526,11 @@ MT_DEVICE void copy_first_operands(const Body& body, Memory& memory, int total, 
   hopper::barrier_arrive(a.full());
 }
 /// Copies c, and tells what is to be looked at. Another warp, which finds the blocks for itself.
-template <class Cfg, class Body, class Memory, class P, class C>
-MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, P plan, C c) {
+template <class Cfg, class Body, class Memory, class C>
+MT_DEVICE void copy_second_operand(const Body& body, Memory& memory, int total, C c) {
   chain_tiles<Body> tiles{body, memory.tickets, total};
   const auto hear = [&] { return tiles.hear(); };
-  each_copied<warpgroup_chain_traits<Cfg>::plans>(body, memory, total, plan, hear, [] {}, [&](const auto& t, int now) {
+  each_copied(body, total, hear, [] {}, [&](const auto& t, int now) {
     while (now >= 0) {
       const chain_block block{now};
       now = block_after(body, t, block.number());
@@ -660,7 +616,7 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
   // register of `next`.
   constexpr bool kLate = Body::wants_registers;
   // What rows see is looked up under the first product of a tile, where registers are left.
-  constexpr bool kEarly = Body::looks_early, kJoins = Traits::template joins<Body>;
+  constexpr bool kEarly = Body::looks_early;
   // Read while the first product runs: what is handed back does not wait for it then.
   const auto look_ahead = [&] { next.word = told(memory.next[b.at()]); };
   const auto first_done = [&] {
@@ -742,190 +698,105 @@ MT_DEVICE void multiply_in_turns(const Body& body, Memory& memory, int number, i
     if constexpr (kLate) first_done();
     b.next();
   };
-  // The second product of the block before, alone.
-  const auto second = [&] {
-    if constexpr (kLate) find_places(b.count);
-    const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
-    in_turn([&] { issue_second(cx, o, weights, from_c); });
-    hopper::products_wait<0>();
-    pin(o);
-  };
-  const auto second_of_seen = [&] {
-    constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
-    static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
-    if (lane == 0) hopper::wait_stores_read<0>();
-    product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
-    wave_sync();  // all have read, before the first lane hands c back
-    clear(cx, s);  // or what the next product overwrites would be kept until here
-  };
-  // From the scores of a first block, which are there, to weights of the last one, and `last` if its second product is still
-  // to come. If one is done one by one, blocks may be left. `fresh`: sums are zeros.
-  const auto go_on = [&](chain_block& block, auto& state, const auto& t, bool& fresh, bool& more, bool& pending) {
-    const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
-    if (!fresh) scale_rows(cx, o, rescale, scale);
-    fresh = false;
-    as_operand<T>(weights, s);
-    if constexpr (kLate) first_done();
-    b.next();
-    bool one_by_one = false;
-    const auto inspected = [&] {
-      behind().wait_full();  // or the barrier might still be in a phase that looks the same
-      hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
-      one_by_one = told(memory.unbounded[behind().at()]) != 0;
-      return !one_by_one;
-    };
-    const auto ready = [&] {  // c of this block and b of the next one are there
-      if (block.hides()) {
-        if (!inspected()) return false;
-        b.wait_full();
-      } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
-        b.wait_full();
-        behind().wait_full();
-      }
-      return true;
-    };
-    while (true) {
-      if constexpr (!Body::wants_registers) {
-        static_assert(Cfg::stages == 2);
-        while (next.is_plain()) {
-          if (block.hides() && !inspected()) break;
-          block = next;
-          if (b.at() == 0) {
-            overlapped(block, state, t, known<false>{}, chain_place<0>{});
-          } else {
-            overlapped(block, state, t, known<false>{}, chain_place<1>{});
-          }
-        }
-        find_places(b.count);
-        if (one_by_one) break;
-      }
-      if (next.word < 0 || !ready()) break;
-      block = next;
-      if constexpr (Body::wants_registers) {
-        overlapped(block, state, t, block.hides(), chain_place<-1>{});
-      } else {
-        overlapped(block, state, t, known<true>{}, chain_place<-1>{});
-      }
-    }
-    more = next.word >= 0;
-    if (!more) {
-      if (block.hides()) {
-        inspected();
-      } else {
-        behind().wait_full();
-      }
-    }
-    if (one_by_one) {
-      second_of_seen();
-    } else if constexpr (kJoins) {
-      pending = true;
-      return;
-    } else {
-      second();
-    }
-    behind().release_stage(lane);
-  };
-  // 0: there are no more tiles; 1: this one sees no block; 2: it does.
-  const auto await_tile = [&] {
+  while (true) {
+    clear(cx, o);
+    pin(o);  // here, while the next tile is waited for, and not where it is needed
     a.wait_full();
-    return told(memory.tiles[a.count % 2]);
-  };
-  const auto await_block = [&] {
-    b.wait_full();
-    next.word = told(memory.block[b.at()]);
-  };
-  if constexpr (!kJoins) {
-    while (true) {
-      clear(cx, o);
-      pin(o);  // here, while the next tile is waited for, and not where it is needed
-      const int found = await_tile();
-      if (found == 0) break;
-      const auto& t = memory.tile[a.count % 2];
-      auto state = body.begin(cx, t);
-      bool more = found > 1;
-      if (more) {
-        await_block();
-      } else {
-        a.release(lane);
-      }
-      bool fresh = true, pending = false;
-      while (more) {  // once, but for blocks that are multiplied one by one
-        chain_block block = next;
-        b.wait_full();
-        find_places(b.count);
-        const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
-        in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
-        if constexpr (!kLate) look_ahead();
-        if constexpr (kEarly) body.look(cx, state, t, block.hides());
-        hopper::products_wait<0>();
-        pin(s);
-        if constexpr (!kLate) first_done();
-        if constexpr (!kEarly) body.look(cx, state, t, block.hides());
-        go_on(block, state, t, fresh, more, pending);
-      }
-      body.finish(cx, state, o, t);
+    const int state_of_tile = told(memory.tiles[a.count % 2]);
+    if (state_of_tile == 0) break;
+    const auto& t = memory.tile[a.count % 2];
+    auto state = body.begin(cx, t);
+    bool more = state_of_tile > 1;
+    if (more) {
+      b.wait_full();
+      next.word = told(memory.block[b.at()]);
+    } else {
+      a.release(lane);
     }
-  } else {
-    using State = decltype(body.begin(cx, memory.tile[0]));
-    State state;
-    int slot = 0;          // of the tile
-    bool open = false;     // it wants to be finished
-    bool pending = false;  // after the second product of its last block
-    bool more = false;     // or blocks of it are left, while the one before was multiplied one by one
-    while (true) {
-      bool fresh = !more;
-      const int found = fresh ? await_tile() : 2;
-      State begun = state;
-      if (fresh && found > 0) begun = body.begin(cx, memory.tile[a.count % 2]);
-      if (fresh && found > 1) await_block();
+    bool fresh = true;  // sums are zeros
+    while (more) {  // once, but for blocks that are multiplied one by one
       chain_block block = next;
-      if (found > 1) {
-        b.wait_full();
-        find_places(b.count);
-        const auto from_b = static_cast<uint32_t>(same_for_all(at_b)), from_c = static_cast<uint32_t>(same_for_all(at_c));
-        const auto meanwhile = [&] {
-          look_ahead();
-          body.look(cx, begun, memory.tile[a.count % 2], block.hides());
-        };
-        if (pending) {
-          in_turn([&] {
-            issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b);
-            issue_second(cx, o, weights, from_c);
-          });
-          meanwhile();
-          hopper::products_wait<0>();
-          pin(s);
-          pin(o);
-          behind().release_stage(lane);
-        } else {
-          in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
-          meanwhile();
-          hopper::products_wait<0>();
-          pin(s);
+      b.wait_full();
+      find_places(b.count);
+      const auto from_b = static_cast<uint32_t>(same_for_all(at_b));
+      in_turn([&] { issue_first<Cfg::bm, DA, T>(cx, s, own_a, from_b); });
+      if constexpr (!kLate) look_ahead();
+      if constexpr (kEarly) body.look(cx, state, t, block.hides());
+      hopper::products_wait<0>();
+      pin(s);
+      if constexpr (!kLate) first_done();
+      if constexpr (!kEarly) body.look(cx, state, t, block.hides());
+      const auto rescale = body.weigh(cx, state, s, t, block.number(), block.hides());
+      if (!fresh) scale_rows(cx, o, rescale, scale);
+      fresh = false;
+      as_operand<T>(weights, s);
+      if constexpr (kLate) first_done();
+      b.next();
+      bool one_by_one = false;
+      const auto inspected = [&] {
+        behind().wait_full();  // or the barrier might still be in a phase that looks the same
+        hopper::barrier_wait(shared_address(&memory.inspected[behind().at()]), behind().parity());
+        one_by_one = told(memory.unbounded[behind().at()]) != 0;
+        return !one_by_one;
+      };
+      const auto ready = [&] {  // c of this block and b of the next one are there
+        if (block.hides()) {
+          if (!inspected()) return false;
+          b.wait_full();
+        } else if (!hopper::barriers_ready(b.full(), b.parity(), behind().full(), behind().parity())) {
+          b.wait_full();
+          behind().wait_full();
         }
-        b.release_stage(lane);
-      } else if (pending) {
-        second();
-        behind().release_stage(lane);
+        return true;
+      };
+      while (true) {
+        if constexpr (!Body::wants_registers) {
+          static_assert(Cfg::stages == 2);
+          while (next.is_plain()) {
+            if (block.hides() && !inspected()) break;
+            block = next;
+            if (b.at() == 0) {
+              overlapped(block, state, t, known<false>{}, chain_place<0>{});
+            } else {
+              overlapped(block, state, t, known<false>{}, chain_place<1>{});
+            }
+          }
+          find_places(b.count);
+          if (one_by_one) break;
+        }
+        if (next.word < 0 || !ready()) break;
+        block = next;
+        if constexpr (Body::wants_registers) {
+          overlapped(block, state, t, block.hides(), chain_place<-1>{});
+        } else {
+          overlapped(block, state, t, known<true>{}, chain_place<-1>{});
+        }
       }
-      pending = false;
-      if (open && fresh) body.finish(cx, state, o, memory.tile[slot]);
-      if (found == 0) break;
-      if (fresh) {
-        clear(cx, o);
+      more = next.word >= 0;
+      if (!more) {
+        if (block.hides()) {
+          inspected();
+        } else {
+          behind().wait_full();
+        }
+      }
+      if (one_by_one) {
+        constexpr int kCols = Cfg::bn % 128 == 0 ? 128 : 64;  // of the weights at a time
+        static_assert(Traits::result_slots * Traits::slot_bytes >= 16 * kCols * static_cast<int>(sizeof(T)));
+        if (lane == 0) hopper::wait_stores_read<0>();
+        product_of_seen<kCols>(cx, o, weights, memory.c[behind().at()], reinterpret_cast<T*>(cx.slots()));
+        wave_sync();  // all have read, before the first lane hands c back
+        clear(cx, s);  // or what the next product overwrites would be kept until here
+      } else {
+        if constexpr (kLate) find_places(b.count);
+        const auto from_c = static_cast<uint32_t>(same_for_all(at_c));
+        in_turn([&] { issue_second(cx, o, weights, from_c); });
+        hopper::products_wait<0>();
         pin(o);
-        slot = static_cast<int>(a.count % 2);
       }
-      open = true;
-      state = begun;
-      if (found == 1) {
-        a.release(lane);
-        continue;
-      }
-      a.release_if(next.word < 0, lane);  // here, since who copies may then overwrite the tile before
-      find_places(b.count + 1);
-      go_on(block, state, memory.tile[slot], fresh, more, pending);
+      behind().release_stage(lane);
     }
+    body.finish(cx, state, o, t);
   }
   if (lane == 0) hopper::wait_stores_read<0>();
 }
@@ -943,10 +814,8 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
   chain_cursor<1, static_cast<int>(offsetof(Memory, a_at))> a(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, b_at))> b(base);
   chain_cursor<Cfg::stages, static_cast<int>(offsetof(Memory, c_at))> c(base);
-  chain_cursor<Memory::plans, static_cast<int>(offsetof(Memory, plan_at))> plan(base);
   if (thread == 0) {
     chain_tiles<Body>::init(memory.tickets);
-    plan.init(2);                  // who copies
     a.init(Traits::consumers * 4);  // one arrival per warp
     b.init(Traits::consumers * 4);
     c.init(Traits::consumers * 4 + Traits::inspectors);
@@ -959,11 +828,9 @@ MT_DEVICE void warpgroup_chain(Context& ctx, const Body& body, int total) {
     hopper::give_registers<Traits::template producer_registers<Body>>();
     const int warp = warp_of_group();
     if (warp == 0) {
-      copy_first_operands<Cfg>(body, memory, total, plan, a, b);
+      copy_first_operands<Cfg>(body, memory, total, a, b);
     } else if (warp == 1) {
-      copy_second_operand<Cfg>(body, memory, total, plan, c);
-    } else if (Traits::plans && warp == 3) {
-      plan_tiles(body, memory, total, plan);
+      copy_second_operand<Cfg>(body, memory, total, c);
     } else {
       inspect_chain<Cfg>(memory, warp - 2, lane, c);
     }
