@@ -10,9 +10,10 @@ set(MONOTILE_FLAGS_cpu_amx ${MONOTILE_FLAGS_cpu_avx512} -mamx-tile -mamx-int8 -m
 set(MONOTILE_FILES_cpu_avx512 gemm_tiles_f32 gemm_tiles_bf16 gemm_tiles_i8 gemm_gated_f32 gemm_gated_bf16)
 set(MONOTILE_FILES_cpu_amx gemm_tiles_bf16 gemm_tiles_i8 gemm_gated_bf16)
 # What differs from emulated32 is the schedule; products are instantiated with small tiles in tests/lang/warpgroups.cpp.
-set(MONOTILE_FILES_emulated_sm90 prefill64_bf16 prefill128_bf16_scored prefill256_bf16 prefill_codes decode_stream_bf16)
+set(MONOTILE_FILES_emulated_sm90 prefill64_bf16 prefill128_bf16_scored prefill256_bf16 prefill_causal_bf16 prefill_codes
+    decode_stream_bf16)
 # Files that hold kernels for some targets alone: name -> pattern of these targets. Elsewhere they would be compiled to nothing.
-set(MONOTILE_ONLY "(decode_stream_.*|prefill_codes)" "(cuda|emulated)_sm90" "(decode|prefill)_.*_e4m3" "(cuda_.*|emulated32)" "gemm_((small|large)_tiles|gated_square)_.*" cuda_sm90
+set(MONOTILE_ONLY "(decode_stream_.*|prefill_codes|prefill_causal_.*)" "(cuda|emulated)_sm90" "(decode|prefill)_.*_e4m3" "(cuda_.*|emulated32)" "gemm_((small|large)_tiles|gated_square)_.*" cuda_sm90
     "gemm_(tiles_f32|gated_f32)" "cpu_.*" "gemm_(mixed_(bf16|f32)|gated_mixed|gated_f16)" "(cuda|hip|emulated).*"
     gemm_gated_bf16 "(cpu|cuda|hip|emulated).*" "gemm_(mixed_tf32|block_dots_.*)" "(cuda_.*|emulated32)" "team_.*" "(cuda_sm90|emulated.*)")
 set(MONOTILE_FLAGS_emulated32 -Og -DMONOTILE_TARGET_EMULATED -DMONOTILE_WAVE=32)

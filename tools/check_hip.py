@@ -40,7 +40,7 @@ MATRIX = {"gemm_tiles_bf16", "gemm_tiles_f16", "gemm_tiles_e4m3", "gemm_tiles_e5
 CONVERTED = {"gemm_mixed_bf16", "gemm_gated_mixed"}
 CHAINS = {f"prefill{dims}_{dtype}{scores}" for dims in (64, 128, 256) for dtype in ("bf16", "f16") for scores in ("", "_scored")}
 CHAINS |= {f"decode_{dtype}{scores}" for dtype in ("bf16", "f16") for scores in ("", "_scored")}
-CHAINS |= {"verify_bf16", "verify_f16", "verify256_bf16", "verify256_f16"}
+CHAINS |= {"verify_bf16", "verify_f16"}
 # Kernels of these files that hold no products.
 NO_PRODUCTS = {r"MergeDecode": "joins what the products of splits gave"}
 # Kernel's name -> (most bytes of private memory, reason).

@@ -25,25 +25,15 @@ Variant variant(const char* name, int queue = 0) {
   return {name, Dim, BM, BN, &lang::launch_chain<K, Params>, queue};
 }
 
-/// The least that a mask can be: what code and look-ups for any mask cost is what this one saves.
-struct CausalAlone : kernels::EveryKey {
-  bool causal;
-  MT_FN int end(int query, int length) const { return !causal ? length : query < 0 ? 0 : query + 1; }
-  MT_FN kernels::KeySpan keys(int, int, int last, int length) const { return {0, end(last, length)}; }
-  static constexpr bool one_span() { return true; }
-  static constexpr bool knows_whole() { return true; }
-  MT_FN kernels::KeySpan whole(int, int first, int, int length) const { return {0, end(first, length)}; }
-  MT_FN kernels::KeySpan span(const kernels::QueryAt& q, int length) const { return {0, end(q.position, length)}; }
-  MT_FN bool sees(const kernels::QueryAt& q, int key) const { return key < end(q.position, q.length); }
-};
+/// With the functor of a causal mask alone.
 template <int BM, int BN, int Dim>
 void launch_causal_alone(Stream& stream, const Grid& grid, const Params& given) {
-  using Own = kernels::PrefillParams<CausalAlone>;
+  using Own = kernels::PrefillParams<kernels::CausalMask>;
   Own p{};
   static_assert(offsetof(Own, scale_log2) == offsetof(Params, scale_log2));
   std::memcpy(static_cast<void*>(&p), &given, offsetof(Own, scale_log2) + sizeof p.scale_log2);
   p.score.causal = given.score.causal;
-  lang::launch_chain<kernels::AttentionPrefill<Config<BM, BN, Dim>, bfloat16_t, CausalAlone>>(stream, grid, p);
+  lang::launch_chain<kernels::AttentionPrefill<Config<BM, BN, Dim>, bfloat16_t, kernels::CausalMask>>(stream, grid, p);
 }
 
 }  // namespace

@@ -33,13 +33,18 @@ const Case kCodes{.cache = DType::f8_e4m3,
 class OverlappedEmulated : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (find_kernel("attention.prefill", Target::emulated_sm90, variant(Case{})) == nullptr)
+    if (kernel_of(Case{}) == nullptr)
       GTEST_SKIP() << "not built";
   }
-  static uint32_t variant(const Case& c) {
-    const bool scored = c.softcap != 0 || c.alibi || c.sinks || c.radius >= 0;
-    return ops::prefill::variant(c.dtype, ops::prefill::kOverlapped, ops::prefill::dims_of(std::max(c.dim_qk, c.dim_v)),
-                                 scored);
+  static const void* kernel_of(const Case& c) {
+    const bool scored = c.softcap != 0 || c.alibi || c.sinks || c.radius >= 0,
+               masked = c.window != 0 || c.prefix >= 0 || c.document != 0;
+    const auto scores = scored ? ops::prefill::kScored : masked ? ops::prefill::kMasks : ops::prefill::kCausal;
+    return reinterpret_cast<const void*>(
+        find_kernel(scores == ops::prefill::kCausal ? ops::prefill::kCausalKernel : "attention.prefill",
+                    Target::emulated_sm90,
+                    ops::prefill::variant(c.dtype, ops::prefill::kOverlapped,
+                                          ops::prefill::dims_of(std::max(c.dim_qk, c.dim_v)), scores)));
   }
   /// The result of the kernel that is meant, and no other.
   static std::vector<double> result(Problem& p) {
@@ -60,7 +65,7 @@ class OverlappedEmulated : public ::testing::Test {
         : decode
             ? reinterpret_cast<const void*>(find_kernel("attention.decode", Target::emulated_sm90,
                                                         ops::decode::variant(p.c.dtype, ops::decode::kStream, dims, 0)))
-            : reinterpret_cast<const void*>(find_kernel("attention.prefill", Target::emulated_sm90, variant(p.c))));
+            : kernel_of(p.c));
     run_plan(plan, stream, args);
     p.out.fetch(stream);
     p.lse.fetch(stream);

@@ -12,7 +12,7 @@ using namespace attention_params;  // NOLINT
 using prefill::Scores;
 
 struct Policy {
-  uint32_t path, dims, variant;
+  uint32_t path, dims, scores, variant;
   const void* kernel;
   int64_t heads_per_tile;  ///< neighbouring heads of one kv head, whose queries share the keys of a tile
   int64_t tokens_per_tile;
@@ -25,6 +25,7 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
                            : lanes && is_code(a.key_cache.dtype) ? prefill::kCodesKernel
                                                                  : "attention.prefill";
   Policy p{};
+  p.scores = scores_of(a);
   p.dims = lanes ? prefill::dims_of(std::max(a.q.dim(2), a.out.dim(2))) : prefill::up_to_64;
   for (const uint32_t path : {prefill::kPlain, prefill::kOverlapped, prefill::kRing, prefill::kStaged}) {
     if (path == prefill::kOverlapped && !suits_copy_engine(a, prefill::shape_of(path, p.dims, scores_of(a)).bn))
@@ -33,6 +34,15 @@ Policy pick(const AttentionArgs& a, const DeviceInfo& device) {
     p.variant = prefill::variant(lanes ? a.q.dtype : DType::none, path, p.dims, scores_of(a));
     p.kernel = reinterpret_cast<const void*>(find_kernel(name, target, p.variant));
     if (p.kernel != nullptr) break;
+  }
+  if (p.path == prefill::kOverlapped && p.scores == prefill::kMasks && !a.prefix_length.defined() &&
+      !a.key_ranges.defined() && a.window == 0) {
+    const uint32_t causal = prefill::variant(a.q.dtype, p.path, p.dims, prefill::kCausal);
+    if (const auto kernel = find_kernel(prefill::kCausalKernel, target, causal); kernel != nullptr) {
+      p.scores = prefill::kCausal;
+      p.variant = causal;
+      p.kernel = reinterpret_cast<const void*>(kernel);
+    }
   }
   const int64_t bm = prefill::shape_of(p.path, p.dims, scores_of(a)).bm;
   p.heads_per_tile = heads_per_tile(a, bm, lanes);
@@ -57,7 +67,7 @@ double cost(const AttentionArgs& a, const DeviceInfo&) { return prefill_cost(a).
 void make_plan(const AttentionArgs& a, const DeviceInfo& device, Plan<AttentionArgs>& plan) {
   const Policy p = pick(a, device);
   plan.kernel = p.kernel;
-  plan.config = {p.path, p.dims, scores_of(a), p.heads_per_tile, p.tokens_per_tile};
+  plan.config = {p.path, p.dims, p.scores, p.heads_per_tile, p.tokens_per_tile};
   if (p.path == prefill::kOverlapped) plan.workspace_bytes = kQueueBytes;
 }
 
@@ -75,6 +85,8 @@ void launch(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs
 
 void run(const Plan<AttentionArgs>& plan, Stream& stream, const AttentionArgs& a, void* workspace) {
   if (a.out.size() == 0 || a.kv_length.dim(0) == 0) return;
+  if (static_cast<Scores>(plan.config[2]) == prefill::kCausal)
+    return launch<kernels::CausalMask>(plan, stream, a, workspace);
   if (static_cast<Scores>(plan.config[2]) == prefill::kMasks)
     return plan.config[0] == prefill::kPlain || is_code(a.key_cache.dtype)
                ? launch<kernels::RangeMask>(plan, stream, a, workspace)

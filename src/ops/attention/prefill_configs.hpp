@@ -16,8 +16,9 @@ enum Dims : uint32_t { up_to_64, up_to_128, up_to_256, kDims };
 /// plain: CPU, any head dimension. ring: NVIDIA and 32 emulated lanes, any alignment. overlapped: sm_90a and the emulated one, what suits the copy engine.
 /// staged: CDNA and 64 emulated lanes, any alignment.
 enum Path : uint32_t { kPlain, kRing, kOverlapped, kStaged, kPaths };
-/// The library's functors: masks alone, masks and changes of scores, trees of drafted tokens.
-enum Scores : uint32_t { kMasks, kScored, kTree, kScores };
+/// The library's functors: masks alone, masks and changes of scores, trees of drafted tokens; a causal mask or none, where that has
+/// kernels of its own.
+enum Scores : uint32_t { kMasks, kScored, kTree, kCausal, kScores };
 
 template <uint32_t P, uint32_t D, uint32_t S>
 struct config_at;
@@ -47,6 +48,7 @@ struct config_at<kStaged, up_to_128, S> : chain_config<schedule::staged, 128, 64
 template <uint32_t S>
 struct config_at<kStaged, up_to_256, S> : chain_config<schedule::staged, 128, 64, 256, 256, 1, 32, 1, 1> {};
 
+inline constexpr const char* kCausalKernel = "attention.prefill_causal";
 inline constexpr const char* kCodesKernel = "attention.prefill_e4m3";
 inline constexpr const char* kTurnedKernel = "attention.codes";  ///< queries of codes as well; variant: the dtype of the results
 
@@ -60,7 +62,7 @@ constexpr TileShape shape_of(uint32_t path, uint32_t dims, uint32_t scores) {
   if (path == kRing) return dims == up_to_256 ? kShape<kRing, up_to_256, kMasks> : kShape<kRing, up_to_128, kMasks>;
   if (path == kStaged) return kShape<kStaged, up_to_128, kMasks>;  // the same for all
   if (dims == up_to_64)
-    return scores == kMasks ? kShape<kOverlapped, up_to_64, kMasks> : kShape<kOverlapped, up_to_64, kScored>;
+    return scores == kMasks || scores == kCausal ? kShape<kOverlapped, up_to_64, kMasks> : kShape<kOverlapped, up_to_64, kScored>;
   return dims == up_to_256 ? kShape<kOverlapped, up_to_256, kMasks> : kShape<kOverlapped, up_to_128, kMasks>;
 }
 

@@ -51,6 +51,14 @@ void register_prefill(uint32_t scores, const char* name = "attention.prefill") {
   }
 }
 
+/// A causal mask or none, where blocks go through the copy engine.
+template <class T, uint32_t Dims>
+void register_prefill_causal() {
+  if constexpr (lang::kHasChains && lang::kHasWarpgroups)
+    register_prefill_kernel<T, kernels::CausalMask, prefill::kOverlapped, Dims>(dtype_of<T>, prefill::kCausal,
+                                                                                prefill::kCausalKernel);
+}
+
 /// Caches of codes, masks alone. On CPU the kernel of all types takes them.
 template <class T, class Code, uint32_t Dims>
 void register_prefill_codes() {

@@ -8,9 +8,13 @@
 
 namespace monotile::kernel_targets::MONOTILE_TARGET_NAME {
 
-template <class T, uint32_t Dims>
+template <class T>
 void register_verify() {
-  register_prefill<T, Dims, kernels::TreeMask>(prefill::kTree, "attention.verify");
+  constexpr const char* kName = "attention.verify";
+  using Score = kernels::TreeMask;
+  register_prefill<T, prefill::up_to_64, Score>(prefill::kTree, kName);
+  register_prefill<T, prefill::up_to_128, Score>(prefill::kTree, kName);
+  register_prefill<T, prefill::up_to_256, Score>(prefill::kTree, kName);
 }
 
 }  // namespace monotile::kernel_targets::MONOTILE_TARGET_NAME

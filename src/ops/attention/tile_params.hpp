@@ -106,10 +106,7 @@ inline void fill_score(kernels::RangeMask& score, const AttentionArgs& a) {
     score.ranges_stride = a.key_ranges.step(0);
   }
 }
-inline void fill_score(kernels::SpanMask& score, const AttentionArgs& a) {
-  fill_score(static_cast<kernels::RangeMask&>(score), a);
-  score.causal_alone = score.window == 0 && score.prefix == nullptr && score.ranges == nullptr;
-}
+inline void fill_score(kernels::CausalMask& score, const AttentionArgs& a) { score.causal = a.causal; }
 inline void fill_score(kernels::ScoredMask& score, const AttentionArgs& a) {
   fill_score(static_cast<kernels::RangeMask&>(score), a);
   if (a.softcap > 0.0f) {

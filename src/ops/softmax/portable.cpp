@@ -31,10 +31,7 @@ Tile tile_of(const SoftmaxArgs& a, const DeviceInfo& device) {
   Tile tile{pick_row_tile(cols, exact, device, RowPolicy::quads)};
   if (tile.layout % kExact != kStream || device.device.kind == DeviceKind::cpu) return tile;
   // Where programs can form teams, rows of 16-bit types stay on chip: one launch, which reads every element once.
-  TeamTile team = pick_team_tile(cols, tile, device);
-  // The programs of a cluster share a part of the chip: with four programs of 256 lanes to a multiprocessor an H200 holds 62
-  // clusters of eight, which leaves two rows of 64 over, but 66 clusters of two with one program of 1,024.
-  if (team.chunks == kMostTeam) team = {2, whole_waves((cols / 8 + 1) / 2, team_layout::vectors, device)};
+  const TeamTile team = pick_team_tile(cols, tile, device);
   if (team.chunks != 0 && team_kernel(a, device) != nullptr) {
     tile.layout = 0;
     tile.team = true;

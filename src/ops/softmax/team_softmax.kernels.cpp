@@ -10,15 +10,12 @@ using namespace monotile::ops;  // NOLINT
 
 namespace {
 
-/// Of teams of two, for the longest rows (portable.cpp).
-constexpr int kMostThreads = 1024;
-
 template <class Y, class X>
 void register_softmax_team() {
   if constexpr (lang::kTeams && sizeof(X) == 2) {
-    // 1,024 lanes to a multiprocessor, in programs of any size: 128 KB of rows on chip there, 32 registers of elements a lane.
-    register_team<kernels::SoftmaxTeam<Y, X, team_layout>, kMostThreads, 1024>(
-        "softmax_team", variant_of(dtype_of<X>, dtype_of<Y>, 0));
+    // Four programs of 256 lanes share a multiprocessor: 128 KB of a row on chip there, with 32 registers of elements a lane.
+    register_team<kernels::SoftmaxTeam<Y, X, team_layout>, kTeamThreads, 1024>("softmax_team",
+                                                                               variant_of(dtype_of<X>, dtype_of<Y>, 0));
   }
 }
 

@@ -30,10 +30,8 @@ struct AttentionBlocks {
 
   const PrefillParams<Score>& p;
 
-  /// Functors may tell what all queries of a tile see, once per tile: copying warps ask for each block. Not where a tile has
-  /// one query, whose keys are cut, nor where copying warps have 24 registers and the widest rows.
-  static constexpr bool kKnowsWhole =
-      Cfg::bm > 32 && (Cfg::da <= 128 || !Score::changes_scores) && requires(const Score& s) { s.whole(0, 0, 0, 0); };
+  /// Functors may tell what all queries of a tile see, once per tile: copying warps ask for each block.
+  static constexpr bool kKnowsWhole = requires(const Score& s) { s.whole(0, 0, 0, 0); };
 
   MT_FN int cols_a() const { return p.q.cols; }
   MT_FN int cols_c() const { return p.v.cols; }
@@ -82,10 +80,8 @@ struct AttentionBlocks {
   MT_FN Seen seen(const PrefillTile& t, int block) const {
     const int first = block * Cfg::bn, last = first + Cfg::bn - 1;
     if constexpr (kKnowsWhole) {
-      if (p.score.knows_whole()) {
-        if (last < t.keys.first || first >= t.keys.end) return Seen::none;
-        return first >= t.whole.first && (last < t.length ? last : t.length - 1) < t.whole.end ? Seen::all : Seen::some;
-      }
+      if (last < t.keys.first || first >= t.keys.end) return Seen::none;
+      return first >= t.whole.first && (last < t.length ? last : t.length - 1) < t.whole.end ? Seen::all : Seen::some;
     }
     return p.score.block({t.sequence, t.first_query, t.first_query + t.tokens - 1, first,
                           last < t.length ? last : t.length - 1, t.length});

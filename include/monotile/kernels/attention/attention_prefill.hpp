@@ -16,8 +16,6 @@ struct PrefillState {
 };
 
 template <class Base>
-struct UnchangedAttention;
-template <class Base>
 struct CappedAttention;
 template <class Base>
 struct SlopedAttention;
@@ -159,12 +157,8 @@ struct AttentionPrefill : AttentionBlocks<Cfg, T, Score, Stored> {
     if constexpr (requires { typename Score::Changes; }) {
       using Changes = typename Score::Changes;
       const Changes changes = p.score.changes();
-      if constexpr (requires { Changes::none; }) {
-        if (changes == Changes::none && p.scale > 0.0f) return f(UnchangedAttention<AttentionPrefill>{*this});
-      } else {
-        if (changes == Changes::cap && p.scale > 0.0f) return f(CappedAttention<AttentionPrefill>{*this});
-        if (changes == Changes::slope && p.scale > 0.0f) return f(SlopedAttention<AttentionPrefill>{*this});
-      }
+      if (changes == Changes::cap && p.scale > 0.0f) return f(CappedAttention<AttentionPrefill>{*this});
+      if (changes == Changes::slope && p.scale > 0.0f) return f(SlopedAttention<AttentionPrefill>{*this});
     }
     f(*this);
   }

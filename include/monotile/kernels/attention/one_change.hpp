@@ -1,5 +1,5 @@
 #pragma once
-// Attention whose scores change in one way alone, or after all in none, in few enough instructions to overlap: what `AttentionPrefill::each_way`
+// Attention whose scores change in one way alone, in few enough instructions to overlap: what `AttentionPrefill::each_way`
 // gives in its own place. Included by it.
 
 #include "monotile/kernels/attention/attention_prefill.hpp"
@@ -7,23 +7,6 @@
 
 namespace monotile::kernels {
 using namespace lang;  // NOLINT: kernels are written in the language
-
-/// Scores as they are: a functor that might change them does not.
-template <class Base>
-struct UnchangedAttention : Base {
-  static constexpr bool wants_registers = false;
-  using Base::p;
-
-  template <class Ctx, class State, class Acc, class Hides>
-  MT_FN auto weigh(Ctx& cx, State& state, Acc& s, const PrefillTile& t, int block, Hides hides) const {
-    if (hides) this->hide_unseen(cx, state, s, t, block);
-    return this->template weigh_seen<0>(cx, state, s, p.scale_log2);
-  }
-  template <class Ctx, class State, class Acc>
-  MT_FN void finish(Ctx& cx, State& state, Acc& out, const PrefillTile& t) const {
-    this->finish_by(cx, state, out, t, p.scale_log2, 1.0f);
-  }
-};
 
 /// Scores by a soft-cap alone: cap tanh(score / cap), in powers of 2 from the start.
 template <class Base>

@@ -30,7 +30,8 @@ struct KeySpan {
 /// Full attention: what every functor starts from.
 struct EveryKey {
   static constexpr bool changes_scores = false;  ///< is `score` to be called?
-  /// Keys that any of these queries may see.
+  /// Keys that any of these queries may see. (A functor may also have `whole`, the keys that each of them sees, if blocks within
+  /// are seen whole and all others of `keys` in part: `block` is not asked then.)
   MT_FN KeySpan keys(int /*sequence*/, int /*first_query*/, int /*last_query*/, int length) const {
     return {0, length};
   }
@@ -100,13 +101,6 @@ struct RangeMask : EveryKey {
   /// Is what a query sees one span of keys, which kernels compare with faster?
   MT_FN bool one_span() const { return prefix == nullptr; }
   MT_FN KeySpan span(const QueryAt& q, int length) const { return common(row(q).own, {0, length}); }
-  /// Are blocks known by comparing them with two spans of a tile, `keys` and `whole`?
-  MT_FN bool knows_whole() const { return one_span(); }
-  /// Keys that each of these queries sees.
-  MT_FN KeySpan whole(int sequence, int first_query, int last_query, int length) const {
-    return common({first_of(last_query, length), end_of(first_query, length)},
-                  {range_of(sequence, last_query, length).first, range_of(sequence, first_query, length).end});
-  }
   /// Without branches: it is asked for each element of a block.
   MT_FN bool sees(const Row& r, int key) const { return (static_cast<int>(holds(r.own, key)) | static_cast<int>(holds(r.prefix, key))) != 0; }
   /// By one comparison: keys before the span wrap around to large numbers.
@@ -116,12 +110,26 @@ struct RangeMask : EveryKey {
   }
 };
 
-/// The same where a query sees one span of keys: without a prefix beside a window.
+/// A causal mask or none: nothing is looked up. What most prefill is, and 2 to 4 % faster than the mask of one span.
+struct CausalMask : EveryKey {
+  bool causal = true;
+
+  MT_FN int end_of(int query, int length) const { return !causal ? length : query < 0 ? 0 : query + 1; }
+  MT_FN KeySpan keys(int /*sequence*/, int /*first_query*/, int last_query, int length) const {
+    return {0, end_of(last_query, length)};
+  }
+  MT_FN KeySpan whole(int /*sequence*/, int first_query, int /*last_query*/, int length) const {
+    return {0, end_of(first_query, length)};
+  }
+  static constexpr bool one_span() { return true; }
+  MT_FN KeySpan span(const QueryAt& q, int length) const { return {0, end_of(q.position, length)}; }
+  MT_FN bool sees(const QueryAt& q, int key) const { return key < end_of(q.position, q.length); }
+};
+
+/// The library's own masks where a query sees one span of keys: without a prefix beside a window.
 struct SpanMask : RangeMask {
   using Row = KeySpan;
-  bool causal_alone = false;  ///< or not even that: no window, prefix or ranges are to be looked up
   MT_FN KeySpan span_of(int sequence, int query, int length) const {
-    if (causal_alone) return {0, end_of(query, length)};
     const int end = end_of(query, length), all = prefix_of(sequence);
     return common({first_of(query, length), end > all ? end : all}, range_of(sequence, query, length));
   }
@@ -132,7 +140,6 @@ struct SpanMask : RangeMask {
     return {span_of(sequence, last_query, length).first, span_of(sequence, first_query, length).end};
   }
   static constexpr bool one_span() { return true; }
-  static constexpr bool knows_whole() { return true; }
   MT_FN KeySpan span(const QueryAt& q, int length) const { return common(row(q), {0, length}); }
   MT_FN Row row(const QueryAt& q) const { return span_of(q.sequence, q.position, q.length); }
   MT_FN bool sees(const Row& r, int key) const { return holds(r, key); }

@@ -9,7 +9,8 @@ using namespace lang;  // NOLINT: kernels are written in the language
 /// The queries of a sequence are its drafted tokens, and their keys its last ones. A query sees every key before them and,
 /// among them, itself and those that its row of `bits` names.
 struct TreeMask : EveryKey {
-  static constexpr bool changes_scores = true;
+  static constexpr bool changes_scores =
+      true;  ///< one functor with and without a soft-cap: few queries wait for memory
 
   const int32_t* q_start = nullptr;
   const uint32_t* bits = nullptr;  ///< per token: bit j for draft j of its sequence
@@ -18,10 +19,6 @@ struct TreeMask : EveryKey {
   int tokens = 0;                  ///< of all sequences: what `q_start` says is cut to it
   int window = 0;  ///< 0: none; else at least the drafts of a sequence, so that ancestors are always within it
   float softcap = 0.0f, softcap_inverse = 0.0f;  ///< 0: none
-
-  /// One functor with and without a soft-cap.
-  enum class Changes : uint8_t { none, any };
-  MT_FN Changes changes() const { return softcap > 0.0f ? Changes::any : Changes::none; }
 
   struct Row {
     int committed;  ///< keys before the drafts
@@ -62,14 +59,9 @@ struct TreeMask : EveryKey {
   MT_FN KeySpan keys(int sequence, int /*first_query*/, int /*last_query*/, int length) const {
     return {first_of(length - drafts(sequence).count, 0), length};
   }
-  static constexpr bool knows_whole() { return true; }
-  MT_FN KeySpan whole(int sequence, int /*first_query*/, int /*last_query*/, int length) const {
-    const int count = drafts(sequence).count, committed = length - count;
-    return {first_of(committed, count - 1), committed};
-  }
   MT_FN Seen block(const ScoreBlock& b) const {
-    const KeySpan all = whole(b.sequence, b.first_query, b.last_query, b.length);
-    return b.last_key < all.end && b.first_key >= all.first ? Seen::all : Seen::some;
+    const int count = drafts(b.sequence).count, committed = b.length - count;
+    return b.last_key < committed && b.first_key >= first_of(committed, count - 1) ? Seen::all : Seen::some;
   }
   MT_FN Row row(const QueryAt& q) const {
     const Drafts d = drafts(q.sequence);
