@@ -44,7 +44,7 @@ template <class Cfg, class T, int R, int C, along A, class Place>
 MT_FN void copy_aligned_rows(chain_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, const box_view& from, Place place) {
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kVector = 8, kChunks = C / kVector, kThreads = chain_traits<Cfg>::threads, kStep = kThreads / kChunks;
-  constexpr int kTimes = R / kStep, kAtOnce = kTimes < 4 || kThreads < 128 ? 2 : 4;
+  constexpr int kTimes = R / kStep, kAtOnce = kTimes < 4 ? kTimes : 4;
   static_assert(kThreads % kChunks == 0 && R % (kStep * kAtOnce) == 0);
   const T* const data = static_cast<const T*>(from.data);
   const auto add = [&](int l, int r, const T* row, bool exists) {
@@ -96,7 +96,7 @@ MT_FN void copy_boxes(chain_context<Cfg, T>& cx, smem_tile<T, R, C, A>& to, cons
   using Tile = smem_tile<T, R, C, A>;
   constexpr int kVector = 8, kChunks = C / kVector, kThreads = chain_traits<Cfg>::threads;
   static_assert(R * kChunks % kThreads == 0, "every lane copies the same number of chunks");
-  if constexpr (A == along::n) {
+  if constexpr (A == along::n && kThreads >= 128) {  // two waves have no registers for it (decode with changed scores on sm_90a)
     if (from.vectors) return copy_aligned_rows(cx, to, from, place);
   }
   const int box = from.box_x * from.box_y;
